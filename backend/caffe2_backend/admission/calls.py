@@ -10,7 +10,7 @@ import onnx
 from caffe2_backend.admission.scopes import Scope
 from caffe2_bridge.bounds import MAX_CALLS, MAX_FUNCTION_GROWTH, current_limits, hint_of
 from caffe2_bridge.diagnostics import Diagnostic, Location
-from caffe2_frontend.interop.domains import STANDARD_DOMAINS
+from caffe2_frontend.interop.domains import plain_domain
 
 _Function = tuple[str, str, str]
 
@@ -19,7 +19,7 @@ def check_calls(model: onnx.ModelProto, scopes: Sequence[Scope]) -> Iterator[Dia
     """Functions are defined once, and call each other without cycles and not through too many levels."""
     by_name: dict[_Function, onnx.FunctionProto] = {}
     for function in model.functions:
-        key = (_domain(function.domain), function.name, function.overload)
+        key = (plain_domain(function.domain), function.name, function.overload)
         if key in by_name:
             yield Diagnostic("duplicate-value", f"function {function.name!r} is defined twice", Location(function.name))
         by_name[key] = function
@@ -27,8 +27,8 @@ def check_calls(model: onnx.ModelProto, scopes: Sequence[Scope]) -> Iterator[Dia
     for scope in scopes:
         root = (scope.root or scope).proto
         if isinstance(root, onnx.FunctionProto):
-            called = {(_domain(node.domain), node.op_type, node.overload) for node in scope.nodes}
-            calls[_domain(root.domain), root.name, root.overload] |= called.intersection(by_name)
+            called = {(plain_domain(node.domain), node.op_type, node.overload) for node in scope.nodes}
+            calls[plain_domain(root.domain), root.name, root.overload] |= called.intersection(by_name)
     yield from _check_expansion(model, scopes, calls)
     yield from _check_operands(scopes, by_name)
     # In each round the functions that call no others of those that are left.
@@ -47,7 +47,7 @@ def _check_operands(scopes: Sequence[Scope], by_name: Mapping[_Function, onnx.Fu
     """A call has no more inputs and outputs than the function."""
     for scope in scopes:
         for index, node in enumerate(scope.nodes):
-            function = by_name.get((_domain(node.domain), node.op_type, node.overload))
+            function = by_name.get((plain_domain(node.domain), node.op_type, node.overload))
             if function is not None:
                 operands = ("inputs", node.input, function.input), ("outputs", node.output, function.output)
                 for what, given, known in operands:
@@ -63,8 +63,8 @@ def _check_expansion(
     nodes: dict[_Function | None, Counter[_Function]] = defaultdict(Counter)
     for scope in scopes:
         root = (scope.root or scope).proto
-        key = (_domain(root.domain), root.name, root.overload) if isinstance(root, onnx.FunctionProto) else None
-        nodes[key].update((_domain(node.domain), node.op_type, node.overload) for node in scope.nodes)
+        key = (plain_domain(root.domain), root.name, root.overload) if isinstance(root, onnx.FunctionProto) else None
+        nodes[key].update((plain_domain(node.domain), node.op_type, node.overload) for node in scope.nodes)
     sizes: dict[_Function | None, int] = {}
 
     def size(key: _Function | None) -> int:
@@ -83,7 +83,3 @@ def _check_expansion(
         reason = f"the model's functions expand to {expanded:,} nodes, from {written:,}; {allowed:,} are allowed"
         hint = hint_of("function_nodes", expanded)
         yield Diagnostic("expansion", reason, Location(model.graph.name or "graph"), hint=hint)
-
-
-def _domain(domain: str) -> str:
-    return "" if domain in STANDARD_DOMAINS else domain

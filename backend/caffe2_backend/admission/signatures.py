@@ -15,7 +15,7 @@ from caffe2_backend.admission.scopes import Scope
 from caffe2_backend.admission.types import is_dtype
 from caffe2_backend.state import WORKING_OPSET
 from caffe2_bridge.diagnostics import Diagnostic
-from caffe2_frontend.interop.domains import STANDARD_DOMAINS, standard_type
+from caffe2_frontend.interop.domains import plain_domain, standard_type
 
 _Opsets = Mapping[str, int]
 
@@ -35,10 +35,10 @@ def check_signatures(model: onnx.ModelProto, scope: Scope) -> Iterator[Diagnosti
     """
     root = (scope.root or scope).proto
     opsets = _opsets(root if isinstance(root, onnx.FunctionProto) else model)
-    functions = {(_domain(function.domain), function.name) for function in model.functions}
+    functions = {(plain_domain(function.domain), function.name) for function in model.functions}
     types: Mapping[str, int] | None = None
     for index, node in enumerate(scope.nodes):
-        domain = _domain(node.domain)
+        domain = plain_domain(node.domain)
         version = opsets.get(domain, None if domain else WORKING_OPSET)
         if version is not None and (domain, node.op_type) not in functions:
             schema = _schema(node.op_type, version, domain)
@@ -53,11 +53,7 @@ def check_signatures(model: onnx.ModelProto, scope: Scope) -> Iterator[Diagnosti
 
 
 def _opsets(owner: onnx.ModelProto | onnx.FunctionProto) -> _Opsets:
-    return {_domain(entry.domain): entry.version for entry in owner.opset_import}
-
-
-def _domain(domain: str) -> str:
-    return "" if domain in STANDARD_DOMAINS else domain
+    return {plain_domain(entry.domain): entry.version for entry in owner.opset_import}
 
 
 def _schema(op_type: str, version: int, domain: str) -> OpSchema | None:

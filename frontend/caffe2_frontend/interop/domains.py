@@ -10,6 +10,11 @@ import onnx_ir as ir
 STANDARD_DOMAINS: Final = ("", "ai.onnx")
 
 
+def plain_domain(domain: str) -> str:
+    """A domain by one name: ONNX's own, which has two, as the empty text."""
+    return "" if domain in STANDARD_DOMAINS else domain
+
+
 def is_standard(node: ir.Node | onnx.NodeProto) -> bool:
     """Whether a node is one of ONNX's own operators, not one of another domain."""
     return node.domain in STANDARD_DOMAINS

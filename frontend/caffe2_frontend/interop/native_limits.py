@@ -15,7 +15,7 @@ from typing import Any, Final
 import onnx
 
 from caffe2_bridge.bounds import MAX_RANK
-from caffe2_frontend.interop.domains import STANDARD_DOMAINS
+from caffe2_frontend.interop.domains import plain_domain
 
 Dims = Sequence[int | str | None]
 Key = tuple[str, str]
@@ -139,7 +139,7 @@ def key_of(node: onnx.NodeProto) -> Key:
 
 def operator_key(domain: str, op_type: str) -> Key:
     """The key of an operator in the tables here."""
-    return ("" if domain in STANDARD_DOMAINS else domain), op_type
+    return plain_domain(domain), op_type
 
 
 def reads_dims(key: Key) -> bool:
