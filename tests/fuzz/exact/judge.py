@@ -234,7 +234,11 @@ class Judge:
 
     def _begun(self, drawn: Drawn) -> Drawn:
         """The case after its first elementwise operators: roundings of what these compute are others than of inputs."""
-        first = [op for op in drawn.net.op if op.type in UNARY and op.input[0] in drawn.inputs]
+        known, first = set(drawn.inputs), []
+        for op in drawn.net.op:
+            if op.type in UNARY and op.input[0] in known:
+                first.append(op)
+                known.update(op.output)
         if not first:
             return drawn
         made = self._oracle.run(

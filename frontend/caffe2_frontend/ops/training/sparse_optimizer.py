@@ -29,6 +29,7 @@ from caffe2_frontend.emit.arithmetic import (
 )
 from caffe2_frontend.emit.first_element import first_element
 from caffe2_frontend.emit.operand_checks import SINGLE, takes
+from caffe2_frontend.emit.reductions import reduce_axes
 from caffe2_frontend.emit.rows.row_updates import as_table, flat_indices, rows_for, update_rows
 from caffe2_frontend.emit.shapes import as_vector, broadcast_over_rows, cast, size, unsqueeze, vector
 from caffe2_frontend.interop.types import FLOAT, TensorInfo
@@ -298,8 +299,9 @@ def sparse_normalize(op: Op) -> Value:
 
     def step(inside: Op, old: list[Value], _: list[Value]) -> tuple[list[Value], list[Value]]:
         rows = cast(inside, old[0], FLOAT)
-        axes = inside.const(list(range(1, rank)), np.int64)
-        length = inside.emit("ReduceL2", rows, axes, keepdims=1) if rank > 1 else inside.emit("Abs", rows)
+        # Squares, also of a row of one number, may be infinite, or 0.
+        squares = reduce_axes(inside, "ReduceSum", square(inside, rows), range(1, rank), keep=True)
+        length = sqrt(inside, squares)
         factor = div(inside, norm, add(inside, length, 1e-12))
         factor = cast(inside, cast(inside, factor, dtype), FLOAT)
         if longer_only:

@@ -265,4 +265,18 @@ CASES = [
         )
         for index, norm, longer in ((np.int32, 1.0, False), (np.int64, 3.0, True), (np.int64, 3e4, False))
     ),
+    # The square of a row of one number is infinite, or 0.
+    *(
+        in_place(
+            "SparseNormalize",
+            {
+                "param": np.array([1, -2, 1e-25, 1e25, 0], np.float32).reshape(5, *more),
+                "indices": np.array([0, 1, 2, 3, 4, 0, 1, 0], np.int64),
+            },
+            1,
+            {"norm": norm, "use_max_norm": longer},
+        )
+        for more in ((), (1,))
+        for norm, longer in ((1e30, False), (1e-30, False), (1e25, True))
+    ),
 ]
