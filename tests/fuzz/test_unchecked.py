@@ -12,6 +12,7 @@ from support.cells import Recurrent
 
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from fuzz.exact.deviations.table import deviation
+from fuzz.exact.deviations.unchecked import has_infinite_variance
 from fuzz.exact.drawing.drawn import Drawn
 
 
@@ -304,3 +305,14 @@ def test_another_number_of_probabilities(count: int, *, deviates: bool) -> None:
     operands = np.ones((1, 3, 1, 1)), np.zeros((1, 1, 1), np.int32), np.ones(count), np.ones(1)
     case = drawn("SpatialSoftmaxWithLossGradient", *operands)
     assert bool(deviation(case, {"y": np.ones(1)}, {"y": np.zeros(1)})) is deviates
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "variance", "infinite"), [(1e-5, 1, False), (1e-5, np.inf, True), (float("inf"), 1, True)]
+)
+def test_infinite_variances(epsilon: float, variance: float, *, infinite: bool) -> None:
+    given = [np.ones(4, np.float32)] * 3
+    case = drawn(
+        "SpatialBN", np.ones((1, 4, 1, 1), np.float32), *given, given[0] * np.float32(variance), epsilon=epsilon
+    )
+    assert has_infinite_variance(case, {}, {}) == infinite

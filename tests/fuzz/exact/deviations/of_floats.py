@@ -29,7 +29,7 @@ from fuzz.exact.deviations.causes import (
     shifts_too_far,
 )
 from fuzz.exact.deviations.deviation import Deviation
-from fuzz.exact.deviations.unchecked import has_squares_that_absorb_the_bias
+from fuzz.exact.deviations.unchecked import NORMALIZATIONS, has_infinite_variance, has_squares_that_absorb_the_bias
 
 _ROWWISE: Final = frozenset(
     {
@@ -269,6 +269,12 @@ FLOATS: Final = (
         "an infinite difference: Caffe2 expands its square to squares and a product, which leaves a NaN",
         frozenset({"SquaredL2Distance"}),
         is_not_finite,
+    ),
+    Deviation(
+        "an infinite epsilon or variance, of which Caffe2's vector instructions yield a NaN as the reciprocal of the "
+        "root, others 0",
+        NORMALIZATIONS,
+        has_infinite_variance,
     ),
     Deviation(
         "products of Int8 tensors whose scales are less than 2**-32 times that of the result: QNNPACK, which releases "

@@ -17,6 +17,8 @@ from caffe2_bridge.netdef.window import window_argument
 from fuzz.exact.deviations.causes import Arrays
 from fuzz.exact.drawing.drawn import Drawn
 
+# Operators that take the reciprocal of the root of several variances at once.
+NORMALIZATIONS: Final = frozenset({"GroupNorm", "InstanceNorm", "InstanceNormGradient", "SpatialBN"})
 # By operator type: the operand with the indices, the one that they are for, and along which axis. Of most of these only
 # a build for debugging checks the indices (DCHECK, or CAFFE_ENFORCE unless NDEBUG); BatchBucketize and RowWiseCounter
 # check them against an upper bound that is one too high; Accuracy, CopyRowsToTensor, FlexibleTopKGradient and
@@ -88,6 +90,15 @@ def operators(drawn: Drawn, *types: str) -> Iterator[tuple[OpView, list[Array | 
     for op in all_operators(NetView(drawn.net)):
         if op.type in types:
             yield op, [drawn.inputs.get(name, drawn.inputs.get(f"{name}/raw")) for name in op.inputs]
+
+
+def has_infinite_variance(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether the epsilon of a normalization, or a variance that is fed, is infinite."""
+    return any(
+        np.isinf(op.args.number("epsilon", default=1e-5))
+        or (op.type == "SpatialBN" and any(each is not None and bool(np.isinf(each).any()) for each in arrays[4:5]))
+        for op, arrays in operators(drawn, *NORMALIZATIONS)
+    )
 
 
 def has_negative_class(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
