@@ -123,6 +123,16 @@ CASES = [
         outputs=["P", "loss"],
         args={"scale": -1.0},
     ),
+    # There may be no class where no pixel counts.
+    *(
+        case(
+            "SpatialSoftmaxWithLoss",
+            {"X": np.zeros((2, classes, 1, 3), np.float32), "label": np.full((2, 1, 3), -1, np.int32), **weights},
+            outputs=["P", "loss"],
+        )
+        for classes in (0, 1)
+        for weights in ({}, {"w": positive(2, 1, 3)})
+    ),
     # Paddings that the element type does not hold.
     *(
         case(
