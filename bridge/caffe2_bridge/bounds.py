@@ -1,4 +1,4 @@
-"""Bounds on what a small input may ask for, all of them: docs/testing.md has their table.
+"""Bounds on what a small input may ask for, all of them: docs/limits.md has their table.
 
 Those of :class:`Limits` can be raised: with :func:`limits` in a program, with ``caffe2-bridge --limit NAME=NUMBER`` on
 the command line, and with the environment variable ``CAFFE2_BRIDGE_LIMITS=NAME=NUMBER,...`` for processes. The

@@ -10,6 +10,10 @@ import click
 
 # The module that has the command ``main``, and what it searches for.
 FUZZERS: Final[Mapping[str, tuple[str, str]]] = {
+    "deviations": (
+        "fuzz.exact.deviations.document",
+        "Nothing: writes docs/deviations.md, what `exact` does not count.",
+    ),
     "exact": ("fuzz.exact.command", "Operators and small nets that compute something else than in real Caffe2."),
     "robust": ("fuzz.robust.cli", "Malformed input that ends in anything but the project's own errors."),
 }

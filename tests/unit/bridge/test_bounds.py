@@ -153,7 +153,7 @@ def test_the_bound_of_synthesized_inputs() -> None:
 
 
 def test_the_documentation_lists_every_limit() -> None:
-    text = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "limits.md").read_text(encoding="utf-8")
     rows = dict(re.findall(r"^\| `(\w+)` \| ([\d,]+) \|", text, re.MULTILINE))
     constants = {name: value for name, value in vars(bounds).items() if name.startswith("MAX_")}
     expected = {name: default for name, default, _ in bounds.table()} | constants

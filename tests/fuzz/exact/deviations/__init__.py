@@ -1,1 +1,1 @@
-"""Where the conversion knowingly does not do what Caffe2 does, with the reasons that docs/testing.md gives."""
+"""Where the conversion knowingly does not do what Caffe2 does, with the reasons."""

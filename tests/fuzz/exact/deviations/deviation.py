@@ -1,4 +1,4 @@
-"""A deviation: operators whose results may differ from those of Caffe2, for a reason that docs/testing.md gives."""
+"""A deviation: operators whose results may differ from those of Caffe2, for a known reason."""
 
 from __future__ import annotations
 
