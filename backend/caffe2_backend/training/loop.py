@@ -54,16 +54,21 @@ def train(
         stopped: asked after each step.
 
     Raises:
-        OptionError: the loss cannot be chosen, or ``start`` has as many steps already.
+        OptionError: the loss cannot be chosen, or ``start`` has more steps.
         NetFormatError: ``start`` is of another model.
         ConversionError, RunError: a step fails; the checkpoint of the steps before remains.
     """
     losses: list[float] = []
     name = schedule.loss
     if start is not None:
-        if start.steps >= schedule.steps:
-            raise OptionError(f"the checkpoint has {start.steps} steps already: choose more than that with --steps")
+        if start.steps > schedule.steps:
+            raise OptionError(
+                f"the checkpoint has {start.steps} steps already: choose at least {start.steps} with --steps"
+            )
         trainer.restore(start.state)
+        if start.steps == schedule.steps:  # the run was ended between its last checkpoint and what the caller writes
+            write_checkpoint(schedule.folder, start)
+            return start
         losses, name = list(start.losses), name or start.loss
     saved = len(losses)
     loss = ""

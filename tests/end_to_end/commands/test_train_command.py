@@ -88,6 +88,24 @@ def test_resume(linear: tuple[object, ...], tmp_path: Path) -> None:
     assert read_checkpoint(tmp_path / "parts").losses == read_checkpoint(tmp_path / "whole").losses
 
 
+def test_resume_with_all_steps_done(linear: tuple[object, ...], tmp_path: Path) -> None:
+    """A run that is killed between its last checkpoint and the nets."""
+    out = tmp_path / "out"
+    first = call(*linear, "--steps", 6, "--checkpoint-every", 3, "-o", out)
+    files = {path.name: path.read_bytes() for path in out.iterdir()}
+    for name in files.keys() - {"checkpoint.npz"}:
+        (out / name).unlink()
+    result = call(*linear, "--steps", 6, "--checkpoint-every", 3, "-o", out, "--resume", out)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.splitlines()[0] == first.stdout.splitlines()[0]
+    assert {path.name for path in out.iterdir()} == files.keys()
+    for name in ("init_net.pb", "predict_net.pb", "model.onnx"):
+        assert (out / name).read_bytes() == files[name], name
+    fewer = call(*linear, "--steps", 5, "-o", out, "--resume", out)
+    assert fewer.exit_code == 2
+    assert "the checkpoint has 6 steps already: choose at least 6 with --steps" in fewer.output
+
+
 def test_ctrl_c_leaves_a_checkpoint(linear: tuple[object, ...], tmp_path: Path) -> None:
     script = "import sys; from caffe2_backend.cli.commands import main; sys.argv[0] = 'caffe2-bridge'; main()"
     words = [str(word) for word in (*linear, "--steps", 10**7, "--checkpoint-every", 5, "-o", tmp_path / "out")]

@@ -76,8 +76,25 @@ def test_a_run_that_is_interrupted_and_continues(kind: str, tmp_path: Path) -> N
     assert again.losses == whole.losses
     for name, value in whole.state.items():
         np.testing.assert_array_equal(again.state[name], value, err_msg=name)
-    with pytest.raises(OptionError, match="9 steps already"):
-        train(trainer, data(), Schedule(9, 4, tmp_path), start=again)
+    with pytest.raises(OptionError, match="9 steps already: choose at least 9"):
+        train(trainer, data(), Schedule(8, 4, tmp_path), start=again)
+
+
+@pytest.mark.parametrize("kind", ["net", "onnx"])
+def test_a_run_that_ended_after_its_last_checkpoint(kind: str, tmp_path: Path) -> None:
+    inputs = {"data": ("float32", ["N", 4]), "label": ("int32", ["N"])}
+    whole, again = tmp_path / "whole", tmp_path / "again"
+    whole.mkdir()
+    again.mkdir()
+    trainer = trainer_of(kind, linear(), inputs, tmp_path)
+    final = train(trainer, data(), Schedule(6, 3, whole))
+    written = trainer.write(whole, data().batch(0), open_dims=True)
+    trainer = trainer_of(kind, linear(), inputs, tmp_path)
+    assert train(trainer, data(), Schedule(6, 3, again), start=read_checkpoint(whole)).losses == final.losses
+    assert trainer.write(again, data().batch(0), open_dims=True) == [again / path.name for path in written]
+    for path in written:
+        assert (again / path.name).read_bytes() == path.read_bytes(), path
+    assert read_checkpoint(again).losses == final.losses
 
 
 def test_checkpoints_are_written_on_the_way(tmp_path: Path) -> None:
