@@ -115,7 +115,9 @@ class InnerFrame:
         view = self.views[name]
         if isinstance(value, bytes | HostObject) or to_host(value).size != view.size:
             raise RunError(f"blob {name!r} is linked to rows of {view.size} elements, and something else is written")
-        view[...] = to_host(value).reshape(view.shape)
+        array = to_host(value)
+        view[...] = array.reshape(view.shape)
+        self.views[name] = view.reshape(array.shape)  # as the rest of this step sees it
 
 
 class BodyRunner:

@@ -93,3 +93,34 @@ def test_a_condition_of_several_elements_is_refused() -> None:
     workspace.feed("c", np.array([True, False]))
     with pytest.raises(RunError, match=r"n\[0\] If: the condition 'c' has 2 elements"):
         workspace.run_net("n", every_blob=True, bodies=True)
+
+
+@pytest.mark.parametrize("host_operator", [False, True])
+def test_a_step_reads_a_state_in_the_shape_in_which_it_wrote_it(host_operator: bool) -> None:
+    """The state is linked to rows [1, N, D], written as [N, D], and read again by an FC of the same step."""
+    step = NetDef(name="step", external_input=["x_t", "h_prev", "w", "b"], external_output=["h", "y"])
+    step.op.extend([operator("Squeeze", ["x_t"], ["q"], dims=[0]), operator("Tanh", ["q"], ["h"])])
+    step.op.append(operator("FC", ["h", "w", "b"], ["y"]))
+    if host_operator:  # steps with one are run one by one in every run
+        step.op.insert(2, operator("CountUp", ["counter"], ["count"]))
+    op = operator(
+        "RecurrentNetwork", ["x", "h0", "w", "b"], ["h_all", "h_last", "y_all", "step_workspaces"],
+        link_internal=["x_t", "h_prev", "y_prev", "h", "y"], link_external=["x", "hs", "ys", "hs", "ys"],
+        link_offset=[0, 0, 0, 1, 1], recurrent_states=["hs", "ys"], initial_recurrent_state_ids=[1, 1],
+        alias_src=["hs", "hs", "ys"], alias_dst=["h_all", "h_last", "y_all"], alias_offset=[1, -1, 1],
+        step_net=step, timestep="timestep",
+    )  # fmt: skip
+    x = np.array([[[0.5, -1, 2], [1, 0, -2]], [[3, -0.5, 0], [0.25, 1, -1]]], np.float32)
+    w = np.array([[1, 2, 3], [0, 1, -1], [2, 0, 1]], np.float32)
+    for bodies in (False, True):
+        workspace = Workspace()
+        feeds = {"x": x, "h0": np.zeros((2, 3), np.float32), "w": w, "b": np.ones(3, np.float32)}
+        for name, value in feeds.items():
+            workspace.feed(name, value)
+        workspace.run_operator_once(operator("CreateCounter", [], ["counter"], init_count=0))
+        workspace.create_net(NetDef(name="net", op=[op], external_input=[*feeds, "counter"], external_output=["y_all"]))
+        trace = workspace.run_net("net", every_blob=True, bodies=bodies)
+        np.testing.assert_allclose(workspace.fetch("y_all"), np.tanh(x) @ w.T + 1, rtol=1e-6)
+        np.testing.assert_allclose(workspace.fetch("h_all"), np.tanh(x), rtol=1e-6)
+        if bodies:
+            assert [s.blobs["h"].shape for s in trace if s.location.op_type == "Tanh"] == [(2, 3), (2, 3)]
