@@ -228,7 +228,10 @@ class _Synthesis:
         dtype = assumptions.dtypes.get(name, np.dtype(np.float32))
         value = draw(dtype, shape, role, self._random, Scene(assumptions.size.steps, assumptions.image, shapes))
         if op.type.startswith("Int8") and op.type != "Int8Quantize" and dtype == np.uint8:
-            return Int8Tensor(value, 1.0, 0)
+            sample = self._model.init.placeholders.get(name)
+            if sample is None or sample.scale is None:
+                return Int8Tensor(value, 1.0, 0)
+            return Int8Tensor(value, sample.scale, sample.zero_point or 0)
         return value
 
     def _role(self, name: str, op: OpView) -> Role:

@@ -184,3 +184,16 @@ def test_values_drawn_at_random_are_compared_by_kind() -> None:
     report = validate(model, runtimes=SIDES, described={"x": ("float32", ("N", 3))})
     assert report.agrees
     assert report.notes[-1].startswith("random values, of which only shape and dtype are compared")
+
+
+@pytest.mark.parametrize("op_type", ["Int8Slice", "Int8Relu", "Int8Flatten"])
+def test_an_input_is_quantized_as_its_sample_is(op_type: str) -> None:
+    """The only input is filled by the init net; the operator's scale must be that of what it reads."""
+    scale = {"Y_scale": 0.5, "Y_zero_point": 3}
+    fill = operator("Int8GivenTensorFill", [], ["w"], shape=[2, 4], values=bytes(range(8)), **scale)
+    bounds = {"starts": [0, 1], "ends": [-1, 3]} if op_type == "Int8Slice" else {}
+    op = operator(op_type, ["w"], ["y"], **scale, **bounds)
+    model = Model.of(net([op], ["w"]), NetDef(name="init", op=[fill]))
+    assert model.inputs == ("w",)
+    report = validate(model, runtimes=SIDES)
+    assert report.agrees, report
