@@ -4,26 +4,20 @@ from __future__ import annotations
 
 import threading
 from collections import ChainMap
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import Final
 
 import numpy as np
 
 from caffe2_backend.runtime.blobs.burst import Burst
-from caffe2_backend.runtime.blobs.frame import written
+from caffe2_backend.runtime.blobs.frame import Count, written
 from caffe2_backend.runtime.blobs.results import Blobs, DeferredBlob, Results
+from caffe2_backend.runtime.blobs.update_locks import UpdateLocks, together
 from caffe2_backend.runtime.values import Value
 
 # References to a blob's value during a run: of the store, and of the run's inputs.
 _HELD: Final = 2
-
-
-class _Count:
-    """A number that stores with one root share."""
-
-    def __init__(self) -> None:
-        self.value = 0
 
 
 class BlobStore:
@@ -36,7 +30,7 @@ class BlobStore:
         blobs: own values by name, some of them deferred.
         created: names of own blobs that exist even without a value.
         lock: held while blobs are read or written; that of the parent, if any.
-        held: see Frame.
+        held, writes: see Frame.
         constants, root_folder: see Frame.
     """
 
@@ -48,17 +42,18 @@ class BlobStore:
         self.parent = parent
         self.root_folder: str = "." if parent is None else parent.root_folder
         self._own_constants: dict[str, Value] = {}
-        self._updates: dict[str, threading.Lock] = {}
+        self._updates = UpdateLocks()
+        self._updating: dict[tuple[str, ...], tuple[list[BlobStore], AbstractContextManager[object]]] = {}
         if parent is None:
             self.lock = threading.RLock()
             self.constants: Mapping[str, Value] = self._own_constants
             self._random = np.random.default_rng(seed)
-            self._writes = _Count()
+            self.writes = Count()
         else:
             self.lock = parent.lock
             self.constants = ChainMap(self._own_constants, parent.constants)  # type: ignore[arg-type] # only read
             self._random = parent._random  # noqa: SLF001 - the same class
-            self._writes = parent._writes  # noqa: SLF001 - the same class
+            self.writes = parent.writes
 
     @property
     def view(self) -> Blobs:
@@ -94,7 +89,7 @@ class BlobStore:
     def set(self, name: str, value: Value | DeferredBlob) -> None:
         """Set a blob."""
         with self.lock:
-            self._writes.value += 1
+            self.writes.value += 1
             self._owner(name).blobs[name] = value
 
     def burst(self, times: int, go_on: Callable[[], bool] = lambda: True) -> Burst:
@@ -102,27 +97,29 @@ class BlobStore:
 
         ``go_on`` is asked before each further step, after all else.
         """
-        writes, before = self._writes, self._writes.value
+        writes, before = self.writes, self.writes.value
         return Burst(times, lambda: writes.value == before and go_on())
 
     def clear(self, name: str, /) -> None:
         """Leave a blob without a value; it exists afterwards."""
         with self.lock:
             owner = self._owner(name)
-            self._writes.value += 1
+            self.writes.value += 1
             owner.blobs.pop(name, None)
             owner.created.add(name)
 
-    @contextmanager
-    def updating(self, names: Collection[str], /) -> Iterator[None]:
+    def updating(self, names: tuple[str, ...], /) -> AbstractContextManager[object]:
         """Let nobody else update these blobs within the block; others may still read and overwrite them."""
+        known = self._updating.get(names)
+        if known is not None and (self.parent is None or known[0] == list(map(self._owner, names))):
+            return known[1]
         with self.lock:
-            owners = sorted((id(owner), name, owner) for name in set(names) for owner in [self._owner(name)])
-            locks = [owner._updates.setdefault(name, threading.Lock()) for _, name, owner in owners]  # noqa: SLF001 - the same class
-        with ExitStack() as stack:
-            for lock in locks:  # in one order for all, so that nobody waits for ever
-                stack.enter_context(lock)
-            yield
+            owners = list(map(self._owner, names))
+            locks = {owner: owner._updates.of(n for n, own in zip(names, owners, strict=True) if own is owner)  # noqa: SLF001 - the same class
+                     for owner in owners}  # fmt: skip
+            known = owners, together(set().union(*locks.values()))
+            self._updating[names] = known
+            return known[1]
 
     def draw_seed(self) -> int:
         """A seed for the random fills of one run."""
@@ -132,7 +129,7 @@ class BlobStore:
     def commit(self, results: Results, *, constant: bool = False) -> None:
         """Write the results of a run; ``constant`` if an init net made them."""
         with self.lock:
-            self._writes.value += 1
+            self.writes.value += 1
             if self.parent is None:
                 if results.deferred:
                     self.blobs.update(results.deferred)
@@ -149,7 +146,7 @@ class BlobStore:
     def remove(self, name: str) -> bool:
         """Remove a blob of this store; return whether it existed."""
         with self.lock:
-            self._writes.value += 1
+            self.writes.value += 1
             existed = self._is_own(name)
             self.created.discard(name)
             self._own_constants.pop(name, None)
@@ -159,7 +156,7 @@ class BlobStore:
     def reset(self) -> None:
         """Remove all blobs of this store."""
         with self.lock:
-            self._writes.value += 1
+            self.writes.value += 1
             self.blobs.clear()
             self._own_constants.clear()
             self.created.clear()
@@ -171,7 +168,7 @@ class BlobStore:
         """The store that has a blob, or that creates it."""
         store: BlobStore | None = self
         while store is not None:
-            if store._is_own(name):  # noqa: SLF001 - the same class
+            if name in store.blobs or name in store.created:
                 return store
             store = store.parent
         return self

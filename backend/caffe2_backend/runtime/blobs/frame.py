@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import Final, Protocol
 
 from caffe2_backend.runtime.blobs.results import Blobs, DeferredBlob, Results
 from caffe2_backend.runtime.values import HostObject, Tensor, Value
+
+
+class Count:
+    """A number that several share."""
+
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value = 0
+
+
+NEVER: Final = Count()  # of a frame in which only one thread writes
 
 
 class Frame(Protocol):
@@ -25,6 +37,11 @@ class Frame(Protocol):
 
         0 where values must not be overwritten.
         """
+        ...
+
+    @property
+    def writes(self) -> Count:
+        """Another number after each write of a blob; always the same where only one thread writes."""
         ...
 
     @property
@@ -62,8 +79,11 @@ class Frame(Protocol):
         """The names of the blobs that are here, and not around it."""
         ...
 
-    def updating(self, names: Collection[str], /) -> AbstractContextManager[None]:
-        """Let nobody else update these blobs within the block; others may still read and overwrite them."""
+    def updating(self, names: tuple[str, ...], /) -> AbstractContextManager[object]:
+        """Let nobody else update these blobs within the block; others may still read and overwrite them.
+
+        The block must not wait for another run, and is not entered while ``lock`` is held.
+        """
         ...
 
     def draw_seed(self) -> int:

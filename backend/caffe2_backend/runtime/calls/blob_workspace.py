@@ -7,7 +7,7 @@ import threading
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable
-from contextlib import nullcontext
+from functools import partial
 from typing import Any, Final, Literal, overload
 
 import numpy as np
@@ -15,8 +15,9 @@ from google.protobuf.message import Message
 
 from caffe2_backend.runtime.blobs.blob_store import BlobStore
 from caffe2_backend.runtime.blobs.feeding import as_value
+from caffe2_backend.runtime.blobs.frame import Frame
 from caffe2_backend.runtime.blobs.host_fills import run_stored_fills, stored_fills
-from caffe2_backend.runtime.blobs.results import Blobs, DeferredBlob, Results, value_of
+from caffe2_backend.runtime.blobs.results import DeferredBlob, Results, value_of
 from caffe2_backend.runtime.calls.prepared import PreparedNet, is_init_net, prepare_net
 from caffe2_backend.runtime.devices.device_names import CPU, device_name
 from caffe2_backend.runtime.host.registry import has_host_operators
@@ -40,7 +41,8 @@ class Workspace:
     """Named blobs, and nets that read and write them.
 
     Blobs persist: a blob that a net wrote can be fetched until it is overwritten. Different threads may feed, fetch
-    and run at the same time; a run reads its inputs at one moment and writes its results at one moment.
+    and run at the same time; a run reads its inputs at one moment and writes its results at one moment. Runs that
+    update the same blobs follow one another, so that no update is lost; others run in parallel.
 
     Args:
         device: None runs every operator where its device option says, or on the CPU (with one warning) on a machine
@@ -283,7 +285,7 @@ class Workspace:
         if every_blob:
             trace = Trace()
             for _ in range(times):
-                trace = self._trace(prepared.net, bodies=bodies, capture=capture)
+                trace = self._trace(prepared, bodies=bodies, capture=capture)
             return trace
         if times == 1:
             prepared.run(self._store)
@@ -334,8 +336,7 @@ class Workspace:
 
     def _created(self, name: str) -> PreparedNet:
         """A net that was created. Raises RunError if it does not exist."""
-        with self._lock:
-            prepared = self._nets.get(name)
+        prepared = self._nets.get(name)  # without the lock, which takes as long as much of a tiny net
         if prepared is None:
             raise RunError(f"net {name!r} does not exist: create it first")
         return prepared
@@ -365,16 +366,22 @@ class Workspace:
             self._once.move_to_end(key)
         return prepared
 
-    def _trace(self, net: NetDef, *, bodies: bool, capture: bool) -> Trace:
-        def run(op: OpView, blobs: Blobs) -> Results:
+    def _trace(self, traced: PreparedNet, *, bodies: bool, capture: bool) -> Trace:
+        net, store = traced.net, self._store
+
+        def run(op: OpView, frame: Frame) -> None:
             single = NetDef(name=net.name, op=[op.proto])
             if net.HasField("device_option"):
                 single.device_option.CopyFrom(net.device_option)
-            return self._prepared_once(single).run_operator(blobs, self._store, net)
+            prepared = self._prepared_once(single)
+            with frame.updating(prepared.states):
+                frame.commit(prepared.run_operator(frame, store, net))
 
-        # Nobody else writes blobs meanwhile, except where an operator may wait for another thread.
-        with nullcontext() if has_host_operators(net) else self._store.lock:
-            return trace_net(net, self._store.view, self._store.commit, run, bodies=bodies, capture=capture)
+        trace = partial(trace_net, net, store.view, store.commit, run, bodies=bodies, capture=capture)
+        if has_host_operators(net):  # which may wait for another thread
+            return trace(updating=store.updating)
+        with store.updating(traced.states), store.lock:  # nobody else writes blobs meanwhile
+            return trace()
 
 
 def as_net(net: Net) -> NetDef:

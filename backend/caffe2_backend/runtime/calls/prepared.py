@@ -34,10 +34,20 @@ class PreparedNet:
     runs: int = 0
     _counter: threading.Lock = field(default_factory=threading.Lock)
 
+    def __post_init__(self) -> None:
+        only = self.stages[0] if len(self.stages) == 1 and not self.fills else None
+        self._program = only if isinstance(only, TensorStage) else None  # what the net is, if it is no more
+
     @property
     def conversions(self) -> int:
         """How many conversions there were so far."""
         return sum(stage.conversions for stage in self.stages)
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """The blobs that its programs read and overwrite."""
+        states = (name for stage in self.stages if isinstance(stage, TensorStage) for name in stage.states)
+        return tuple(dict.fromkeys(states))
 
     @property
     def placements(self) -> list[Placement]:
@@ -57,8 +67,8 @@ class PreparedNet:
             raise RunError(f"net {self.net.name!r}: there is not enough memory: {error}") from error
 
     def _run(self, frame: Frame, burst: Burst) -> None:
-        if len(self.stages) == 1 and not self.fills and isinstance(self.stages[0], TensorStage):
-            self.stages[0].run(frame, burst)
+        if self._program is not None:
+            self._program.run(frame, burst)
             return
         if self.fills:
             frame.commit(Results(self._fill(frame.draw_seed())), constant=self.is_constant)

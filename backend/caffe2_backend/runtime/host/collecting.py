@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 
-from caffe2_backend.runtime.blobs.frame import Frame, written
+from caffe2_backend.runtime.blobs.frame import NEVER, Frame, written
 from caffe2_backend.runtime.blobs.results import Blobs, DeferredBlob, Results
 from caffe2_backend.runtime.values import HostObject, Tensor, Value
 
@@ -16,6 +16,7 @@ class CollectingFrame:
     """Reads blobs, and collects what is written instead of writing it; locks and constants are those of a frame."""
 
     held: Final = 0
+    writes: Final = NEVER
 
     def __init__(self, blobs: Blobs, frame: Frame) -> None:
         self._blobs = blobs
@@ -63,7 +64,7 @@ class CollectingFrame:
         """Forget what was written; what the frame has cannot be removed here."""
         self._written.pop(name, None)
 
-    def updating(self, names: Collection[str], /) -> AbstractContextManager[None]:  # noqa: ARG002 - the protocol's
+    def updating(self, names: tuple[str, ...], /) -> AbstractContextManager[object]:  # noqa: ARG002 - the protocol's
         """Do nothing: what is collected, only this frame updates."""
         return nullcontext()
 

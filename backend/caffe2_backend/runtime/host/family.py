@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import builtins
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -85,6 +85,10 @@ class HostOp:
             yield
         except kinds as error:
             raise self.error(str(error)) from None
+
+    def updating(self) -> AbstractContextManager[object]:
+        """Let nobody else update the outputs within the block, which computes them from what they were."""
+        return self.frame.updating(self.outputs)
 
     # Blobs by name
 

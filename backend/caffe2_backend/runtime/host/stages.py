@@ -7,11 +7,12 @@ with bodies that hold host operators are stages, too: their bodies are nets that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from caffe2_backend.runtime.blobs.burst import ONCE, Burst
 from caffe2_backend.runtime.blobs.frame import Frame
+from caffe2_backend.runtime.blobs.results import Blobs, DeferredBlob, Results
 from caffe2_backend.runtime.host.family import Ahead, HostOp
 from caffe2_backend.runtime.host.objects.stat_registry import GLOBAL_STATISTICS
 from caffe2_backend.runtime.host.registry import (
@@ -20,7 +21,6 @@ from caffe2_backend.runtime.host.registry import (
     has_host_operators,
     is_host_operator,
 )
-from caffe2_backend.runtime.host.waiting import is_concurrent
 from caffe2_backend.runtime.placement.automatic import PlacedProgram
 from caffe2_backend.runtime.placement.make import Runnable, make_program
 from caffe2_backend.runtime.placement.report import Placement
@@ -28,6 +28,7 @@ from caffe2_backend.runtime.program.origin import Origin
 from caffe2_backend.runtime.program.program import Program
 from caffe2_backend.runtime.sessions.session_options import SessionOptions
 from caffe2_backend.runtime.stepping.bodies import WALKED, BodyRunner
+from caffe2_backend.runtime.values import Value
 from caffe2_bridge.control import ControlOperator, control_of
 from caffe2_bridge.diagnostics import Location, RunError
 from caffe2_bridge.netdef.views import ArgumentError, NetView, OpView
@@ -66,7 +67,8 @@ class TensorStage:
 
     def __init__(self, program: Runnable, ops: Iterable[OpView], *, constant: bool) -> None:
         self.program = program
-        self._plain = program if isinstance(program, Program) and not program.interface.state else None
+        self.states = program.interface.state
+        self._plain = program if isinstance(program, Program) and not self.states else None
         self._constant = constant
         self._statistics = [_STATISTIC.format(op.inputs[1]) for op in ops if op.type == _COUNTED and len(op.inputs) > 1]
 
@@ -83,11 +85,10 @@ class TensorStage:
     def run(self, frame: Frame, burst: Burst = ONCE) -> None:
         """Run once, or a burst of steps: read the inputs at one moment, and write the results at one moment.
 
-        Of concurrent runs that update the same blobs, one begins when the other has ended: no update is lost.
+        Of runs in several threads that update the same blobs, one begins when the other has ended: no update is lost.
         """
-        states = self.program.interface.state
-        if states and is_concurrent():
-            with frame.updating(states):
+        if self.states:
+            with frame.updating(self.states):
                 self._run(frame, burst)
         else:
             self._run(frame, burst)
@@ -103,12 +104,30 @@ class TensorStage:
                 frame.commit(self._plain.run_again(again), constant=self._constant)
                 return
         with frame.lock:
+            writes, before = frame.writes, frame.writes.value
             given = program.collect(frame.view)
             if held and program.updates_in_place:
                 # Under the lock: nobody reads a blob while it changes.
                 frame.commit(program.run(given, frame.constants, burst, held=held), constant=self._constant)
                 return
-        frame.commit(program.run(given, frame.constants, burst), constant=self._constant)
+        results = program.run(given, frame.constants, burst)
+        with frame.lock:
+            if writes.value != before and self.states:
+                results = self._without_overwritten(results, given, frame.view)
+            frame.commit(results, constant=self._constant)
+
+    def _without_overwritten(self, results: Results, given: Mapping[str, Value], blobs: Blobs) -> Results:
+        """The results without states that were fed, or written by a net that does not read them, during the run.
+
+        They keep the newer values, as if the run had ended before: no feed is lost.
+        """
+
+        def is_newer(name: str) -> bool:
+            now = blobs.get(name)
+            return name in given and now is not given[name] and not isinstance(now, DeferredBlob)
+
+        newer = set(filter(is_newer, self.states))
+        return results._replace(values={name: value for name, value in results.values.items() if name not in newer})
 
     def restart(self) -> None:
         """Do nothing: programs keep nothing."""

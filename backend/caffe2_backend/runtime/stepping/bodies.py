@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from itertools import count
 from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
 
-from caffe2_backend.runtime.blobs.frame import Frame, results_of, written
+from caffe2_backend.runtime.blobs.frame import NEVER, Frame, results_of, written
 from caffe2_backend.runtime.blobs.results import Blobs, DeferredBlob, Results, value_of
 from caffe2_backend.runtime.values import Array, HostObject, NoBlobError, Tensor, Value, to_host
 from caffe2_bridge.bounds import hint_of
@@ -37,6 +37,7 @@ class InnerFrame:
     """
 
     held: Final = 0
+    writes: Final = NEVER
     constants: Mapping[str, Value] = MappingProxyType({})
 
     def __init__(self, outer: Frame, *, sealed: bool, bound: Mapping[str, str] | None = None) -> None:
@@ -105,11 +106,13 @@ class InnerFrame:
         else:
             self._outer.clear(name)
 
-    def updating(self, names: Collection[str], /) -> AbstractContextManager[None]:
+    def updating(self, names: tuple[str, ...], /) -> AbstractContextManager[object]:
         """Let nobody else update those of these blobs within the block that are not this frame's own."""
-        seen = () if self._sealed else [name for name in names if name not in self.own and name not in self.views]
-        outer = [self._bound[name] for name in names if name in self._bound]
-        return self._outer.updating({*outer, *(name for name in seen if name not in self._bound)})
+        bound = (self._bound[name] for name in names if name in self._bound)
+        own = self.own.keys() | self.views.keys() | self._bound.keys()
+        seen = () if self._sealed else (name for name in names if name not in own)
+        outer = (*bound, *seen)
+        return self._outer.updating(outer) if outer else nullcontext()
 
     def _write(self, name: str, value: Value) -> None:
         view = self.views[name]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from caffe2_backend.runtime.blobs.frame import Frame
+from caffe2_backend.runtime.blobs.frame import NEVER, Frame
 from caffe2_backend.runtime.blobs.results import Blobs, Results, value_of
 from caffe2_backend.runtime.stepping.bodies import BodyRunner
 from caffe2_backend.runtime.values import Array, HostObject, Value, to_host
@@ -21,8 +21,9 @@ from caffe2_bridge.netdef.views import ArgumentError, NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_bridge.ssa.effects import analyse
 
-RunOp = Callable[[OpView, Blobs], Results]
+RunOp = Callable[[OpView, Frame], None]
 Commit = Callable[[Results], None]
+Updating = Callable[[tuple[str, ...]], AbstractContextManager[object]]
 
 
 @dataclass(frozen=True)
@@ -52,22 +53,36 @@ class Trace:
         return len(self.steps)
 
 
-def trace_net(net: NetDef, blobs: Blobs, commit: Commit, run: RunOp, *, bodies: bool, capture: bool) -> Trace:
+def _alone(_: tuple[str, ...], /) -> AbstractContextManager[object]:
+    return nullcontext()
+
+
+def trace_net(
+    net: NetDef,
+    blobs: Blobs,
+    commit: Commit,
+    run: RunOp,
+    *,
+    bodies: bool,
+    capture: bool,
+    updating: Updating = _alone,
+) -> Trace:
     """Run a net operator by operator.
 
     Args:
         net: the net.
         blobs: of the workspace.
         commit: writes the results of an operator to the workspace.
-        run: runs one operator.
+        run: runs one operator: reads and writes blobs of the frame that it is given.
         bodies: whether to step through bodies, too.
         capture: whether to keep values.
+        updating: see Frame; by default nobody else updates blobs.
 
     Raises RunError, or ConversionError, where an operator cannot be run.
     """
     steps: list[TraceStep] = []
     walker = _Walker(run, steps, bodies=bodies, capture=capture)
-    walker.net(net, _Outermost(blobs, commit), Location(net.name or "net"), ())
+    walker.net(net, _Outermost(blobs, commit, updating), Location(net.name or "net"), ())
     return Trace(tuple(steps))
 
 
@@ -75,12 +90,14 @@ class _Outermost:
     """The outermost workspace, as a frame; its blobs are only read, and never overwritten."""
 
     held: Final = 0
+    writes: Final = NEVER
     constants: Mapping[str, Value] = MappingProxyType({})
     root_folder = "."
 
-    def __init__(self, blobs: Blobs, commit: Commit) -> None:
+    def __init__(self, blobs: Blobs, commit: Commit, updating: Updating) -> None:
         self._blobs = blobs
         self._commit = commit
+        self.updating = updating
         self.lock = threading.RLock()
 
     @property
@@ -102,9 +119,6 @@ class _Outermost:
     def own_names(self) -> set[str]:
         return set()
 
-    def updating(self, names: Collection[str], /) -> AbstractContextManager[None]:  # noqa: ARG002 - the protocol's
-        return nullcontext()
-
     def draw_seed(self) -> int:
         return int(np.random.default_rng().integers(2**62))
 
@@ -122,7 +136,7 @@ class _Walker:
             here = Location(location.net, op.index, op.type, op.name, location.path)
             try:
                 if self._bodies is None or not self._bodies.enter(effect.control, frame, here, iterations):
-                    frame.commit(self._run(op, frame))
+                    self._run(op, frame)
             except ArgumentError as error:
                 raise RunError(f"{here}: {error}") from None
             self._steps.append(TraceStep(here, iterations, self._captured(effect.changed, frame)))

@@ -10,7 +10,8 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from caffe2_backend.runtime import Int8Tensor
-from caffe2_backend.runtime.blobs.results import Blobs, Results
+from caffe2_backend.runtime.blobs.frame import Frame
+from caffe2_backend.runtime.blobs.results import Results
 from caffe2_backend.runtime.stepping.stepper import trace_net
 from caffe2_backend.validation.runtimes import Loaded, Runtime, Value
 from caffe2_bridge.control import Scope, control_of
@@ -134,7 +135,7 @@ class _Runner:
         self._turns = Counter[str]()
         self.calls: list[tuple[Cut, dict[str, Value]]] = []
 
-    def run(self, op: OpView, blobs: Blobs) -> Results:
+    def run(self, op: OpView, frame: Frame) -> None:
         """Run one operator. Its own values are kept in ``calls``; the net goes on with the feeder's."""
         key = op.proto.SerializeToString(deterministic=True)
         if key not in self._loaded:
@@ -145,7 +146,7 @@ class _Runner:
         loaded, model = self._loaded[key]
         read, written = reads_and_writes(op)
         given = {
-            name: value for name in read if (value := blobs.get(name)) is not None and not isinstance(value, bytes)
+            name: value for name in read if (value := frame.get(name)) is not None and not isinstance(value, bytes)
         }
         inputs = {
             name: value for name, value in given.items() if isinstance(value, Int8Tensor) or hasattr(value, "dtype")
@@ -161,7 +162,7 @@ class _Runner:
             turn = self._turns[name]
             self._turns[name] += 1
             fed[name] = self._feed(name, turn, value)
-        return Results(fed)
+        frame.commit(Results(fed))
 
 
 def reads_and_writes(op: OpView) -> tuple[list[str], list[str]]:

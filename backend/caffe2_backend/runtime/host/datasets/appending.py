@@ -23,7 +23,8 @@ class TensorVector(HostObject):
 @family.runs("Append")
 def append(op: HostOp) -> None:
     """Append(A, B) -> A with the rows of B at the end; where A has no rows, B."""
-    op.set(0, _joined(op, op.array(0), op.array(1)))
+    with op.updating():
+        op.set(0, _joined(op, op.array(0), op.array(1)))
 
 
 @family.runs("AtomicAppend")
@@ -32,7 +33,7 @@ def atomic_append(op: HostOp) -> None:
     number = (len(op.inputs) - 1) // 2
     if len(op.inputs) != 2 * number + 1 or len(op.outputs) != number:
         raise op.error(f"the operator must have a mutex and two inputs for each output, not {len(op.inputs)} inputs")
-    with op.object(0, HostMutex).lock:
+    with op.object(0, HostMutex).lock, op.updating():
         joined = [_joined(op, op.array(i + 1), op.array(number + i + 1)) for i in range(number)]
         for i, value in enumerate(joined):
             op.set(i, value)

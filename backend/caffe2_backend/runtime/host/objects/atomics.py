@@ -48,7 +48,7 @@ def create_mutex(op: HostOp) -> None:
 def atomic_fetch_add(op: HostOp) -> None:
     """AtomicFetchAdd(mutex, a, b) -> a + b, a: of the first elements, which must be int32 or, for 64, int64."""
     dtype = np.dtype(np.int64 if op.type.endswith("64") else np.int32)
-    with op.object(0, HostMutex).lock:
+    with op.object(0, HostMutex).lock, op.updating():
         a, b = (op.array(index, dtype) for index in (1, 2))
         if not a.size or not b.size:
             raise op.error("the operands must not be empty")

@@ -42,14 +42,58 @@ def test_updates_of_one_blob_follow_each_other() -> None:
 
     def update() -> None:
         entered.set()
-        with parent.updating(["w", "v"]):
+        with parent.updating(("w", "v")):
             order.append("second")
 
-    with child.updating(["own", "w", "w"]):
+    with child.updating(("own", "w", "w")):
         thread = threading.Thread(target=update)
         thread.start()
         entered.wait()
-        with parent.updating(["other"]):  # another blob: nobody waits
+        with parent.updating(("other",)):  # another blob: nobody waits
             order.append("first")
     thread.join()
     assert order == ["first", "second"]
+
+
+def test_overlapping_updates_wait_for_each_other_in_any_order() -> None:
+    store = BlobStore(0)
+    counts = dict.fromkeys("abc", 0)
+
+    def update(names: tuple[str, ...]) -> None:
+        for _ in range(2_000):
+            with store.updating(names):
+                for name in names:
+                    counts[name] += 1
+
+    groups = [("a", "b"), ("b", "c"), ("c", "a"), ("c",), ("b", "a")]
+    threads = [threading.Thread(target=update, args=(names,), daemon=True) for names in groups]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not any(thread.is_alive() for thread in threads)
+    assert counts == {"a": 6_000, "b": 6_000, "c": 6_000}
+
+
+def test_updates_follow_a_blob_to_its_owner() -> None:
+    parent = BlobStore(0)
+    child = BlobStore(None, parent)
+    entered = threading.Event()
+
+    def update() -> None:
+        with parent.updating(("w",)):
+            entered.set()
+
+    with child.updating(("w",)):  # a blob that the child would create: another one than the parent's
+        thread = threading.Thread(target=update)
+        thread.start()
+        assert entered.wait(60)
+    thread.join()
+    entered.clear()
+    parent.create("w")
+    with child.updating(("w",)):
+        thread = threading.Thread(target=update)
+        thread.start()
+        assert not entered.wait(0.05)
+    thread.join()
+    assert entered.is_set()
