@@ -168,7 +168,7 @@ class Workspace:
 
         Raises as :meth:`fetch`, and RunError if the blob is not a tensor of numbers or texts.
         """
-        with self._store.lock:
+        with self._store.updating((name,)), self._store.lock:
             value = value_of(name, self._store)
             if not isinstance(value, np.ndarray):
                 fetched = self._copied(name, value, on_device=False)

@@ -28,7 +28,7 @@ from caffe2_backend.runtime.program.origin import Origin
 from caffe2_backend.runtime.program.program import Program
 from caffe2_backend.runtime.sessions.session_options import SessionOptions
 from caffe2_backend.runtime.stepping.bodies import WALKED, BodyRunner
-from caffe2_backend.runtime.values import Value
+from caffe2_backend.runtime.values import DeviceTensor, Value
 from caffe2_bridge.control import ControlOperator, control_of
 from caffe2_bridge.diagnostics import Location, RunError
 from caffe2_bridge.netdef.views import ArgumentError, NetView, OpView
@@ -123,8 +123,10 @@ class TensorStage:
         """
 
         def is_newer(name: str) -> bool:
-            now = blobs.get(name)
-            return name in given and now is not given[name] and not isinstance(now, DeferredBlob)
+            now, before = blobs.get(name), given.get(name)
+            if isinstance(now, DeviceTensor) and isinstance(before, DeviceTensor):
+                return now.ort is not before.ort  # a fetch leaves another object for the same memory
+            return before is not None and now is not before and not isinstance(now, DeferredBlob)
 
         newer = set(filter(is_newer, self.states))
         return results._replace(values={name: value for name, value in results.values.items() if name not in newer})

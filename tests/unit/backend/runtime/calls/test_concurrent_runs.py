@@ -11,6 +11,8 @@ import pytest
 from conformance.recording import operator
 
 from caffe2_backend import Workspace
+from caffe2_backend.runtime import DeviceTensor
+from caffe2_backend.runtime.placement.automatic import PlacedProgram
 from caffe2_backend.runtime.program.program import Program
 from caffe2_backend.runtime.sessions.session_options import SessionOptions
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
@@ -136,6 +138,41 @@ def test_a_feed_during_a_run_is_kept(own: bool, monkeypatch: pytest.MonkeyPatch)
     assert child.fetch("copy") == 1  # of the run, which began before
     child.run_net("net")
     assert workspace.fetch("w") == 11
+
+
+def test_a_fetch_during_a_run_on_a_device_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    workspace = Workspace("cuda:0", options=SessionOptions(threads=1, stand_in={"cuda:0": "cpu"}))
+    for name in ("w", "one"):
+        workspace.feed(name, np.ones(1, np.float32), "cuda:0")
+    create(workspace, "net", [operator("WeightedSum", ["w", "one", "one", "one"], ["w"])])
+    run = PlacedProgram.run
+
+    def fetch_before(self: PlacedProgram, *args: Any, **options: Any) -> Any:
+        assert isinstance(workspace.fetch("w", on_device=True), DeviceTensor)
+        return run(self, *args, **options)
+
+    monkeypatch.setattr(PlacedProgram, "run", fetch_before)
+    repeated(workspace.run_net, "net", times=3)()
+    assert workspace.fetch("w") == 4
+
+
+def test_elements_are_handed_out_between_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    workspace = Workspace(options=SessionOptions(threads=1))
+    ones = [operator("ConstantFill", [], [name], shape=[1], value=1.0) for name in ("w", "one")]
+    workspace.run_net_once(NetDef(name="init", op=ones))  # constants, of which a caller gets a copy to change
+    create(workspace, "net", [operator("WeightedSum", ["w", "one", "one", "one"], ["w"])])
+    run, threads = Program.run, []
+
+    def ask_before(self: Program, *args: Any, **options: Any) -> Any:
+        threads.append(threading.Thread(target=workspace.host_array, args=("w",)))
+        threads[-1].start()
+        threads[-1].join(0.1)
+        return run(self, *args, **options)
+
+    monkeypatch.setattr(Program, "run", ask_before)
+    workspace.run_net("net")
+    threads[-1].join()
+    assert workspace.fetch("w") == 2
 
 
 def test_a_run_that_writes_without_reading_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
