@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from caffe2_bridge.bounds import MAX_DEFLATE_RATIO
-from caffe2_bridge.diagnostics import NetFormatError
+from caffe2_bridge.diagnostics import BridgeError, NetFormatError
 from caffe2_bridge.regular_file import open_regular
 from caffe2_bridge.storage import AnyPath
 
@@ -26,17 +26,21 @@ _HEADER: Final = 1 << 16  # bytes
 
 
 def read_npz(path: AnyPath) -> dict[str, Any]:
-    """Read arrays by name. Raises NetFormatError if the file is not an .npz file of plain arrays, OSError."""
+    """Read arrays by name.
+
+    Raises NetFormatError if the file is not an .npz file of plain arrays, BridgeError if there is not enough memory,
+    OSError.
+    """
     try:
         with open_regular(path) as opened, zipfile.ZipFile(opened) as archive:
-            return {info.filename.removesuffix(".npy"): _read_array(archive, info) for info in archive.infolist()}
+            return {info.filename.removesuffix(".npy"): _read_array(archive, info, path) for info in archive.infolist()}
     except OSError:
         raise
     except _MALFORMED as error:
         raise NetFormatError(f"not an .npz file of plain arrays: {error}", str(path)) from None
 
 
-def _read_array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> npt.NDArray[Any]:
+def _read_array(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: AnyPath) -> npt.NDArray[Any]:
     """Read an array. It takes no more memory than the archive says, and that is what its header says."""
     if info.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
         raise ValueError(f"{info.filename!r} is compressed in a way that NumPy does not use")
@@ -49,11 +53,19 @@ def _read_array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> npt.NDArray[
         expected = math.prod(shape) * dtype.itemsize
         if dtype.hasobject or not dtype.itemsize or min(shape, default=0) < 0:
             raise ValueError(f"{info.filename!r} must hold numbers or text, of dims that are not negative")
-        content = stream.read(expected + 1) if expected <= info.file_size else b""
+        content = _read_content(stream, expected, path) if expected <= info.file_size else bytearray()
         if len(content) != expected:
             raise ValueError(f"{info.filename!r} of shape {shape} and type {dtype} does not have {expected:,} bytes")
-    array = np.frombuffer(bytearray(content), dtype, count=math.prod(shape)) if expected else np.zeros(shape, dtype)
+    array = np.frombuffer(content, dtype, count=math.prod(shape)) if expected else np.zeros(shape, dtype)
     return array.reshape(shape[::-1]).T if fortran else array.reshape(shape)
+
+
+def _read_content(stream: IO[bytes], expected: int, path: AnyPath) -> bytearray:
+    """As many bytes, or those that there are, one more among them. Raises BridgeError if there is not enough memory."""
+    try:
+        return bytearray(stream.read(expected + 1))
+    except MemoryError:
+        raise BridgeError(f"{path}: there is not enough memory for an array of {expected:,} bytes") from None
 
 
 def _read_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:

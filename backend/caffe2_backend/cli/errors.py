@@ -48,12 +48,20 @@ def reports_errors(exit_code: int = FAILED) -> Callable[[Callable[..., None]], C
                 echo("interrupted", err=True)
                 sys.exit(INTERRUPTED)
             except Exception as error:  # noqa: BLE001 - a fault of this project, which is said to be one
-                print_diagnostics([internal_error(error, Location(command.__name__.strip("_")))])
+                echo(_of_fault(error, Location(command.__name__.strip("_"))), err=True)
                 sys.exit(exit_code)
 
         return wrapped
 
     return decorate
+
+
+def _of_fault(error: Exception, location: Location) -> str:
+    """What is said of a fault of this project, or of a lack of memory, which is none."""
+    try:
+        return str(internal_error(error, location))
+    except BridgeError as found:
+        return f"error: {found}"
 
 
 # What the operating system reports of a path, in a sentence with it as the subject.

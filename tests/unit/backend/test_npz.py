@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from caffe2_backend.npz import read_npz
-from caffe2_bridge.diagnostics import NetFormatError
+from caffe2_bridge.diagnostics import BridgeError, NetFormatError
 
 
 def archive(path: Path, header: str, data: bytes = b"", method: int = zipfile.ZIP_STORED) -> Path:
@@ -73,3 +73,14 @@ def test_arrays_are_read_as_numpy_reads_them(tmp_path: Path, save: object) -> No
         assert found[name].dtype == np.asarray(array).dtype
         assert found[name].shape == np.shape(array)
         assert found[name].flags.writeable
+
+
+def test_an_array_that_is_larger_than_memory_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> bytes:
+        raise MemoryError
+
+    np.savez(tmp_path / "x.npz", x=np.ones(4, np.float32))
+    read = zipfile.ZipExtFile.read
+    monkeypatch.setattr(zipfile.ZipExtFile, "read", lambda self, n=-1: broken() if n == 17 else read(self, n))
+    with pytest.raises(BridgeError, match=r"x\.npz: there is not enough memory for an array of 16 bytes"):
+        read_npz(tmp_path / "x.npz")

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from caffe2_backend.runtime.memory import lack_of_memory
 from caffe2_backend.runtime.sessions.onnxruntime_library import from_dlpack
 from caffe2_backend.runtime.values import Array, DeviceTensor, HostObject, Int8Tensor, Tensor, Value
 from caffe2_bridge.diagnostics import RunError
@@ -24,8 +25,15 @@ def as_value(name: str, given: Any, *, copy: bool) -> Value:
             such as a torch tensor; one on a GPU stays there and shares its memory.
         copy: whether a host array is copied, so that later changes of it have no effect.
 
-    Raises RunError for any other object.
+    Raises RunError for any other object, and where there is not enough memory.
     """
+    try:
+        return _as_value(name, given, copy=copy)
+    except MemoryError as error:
+        raise lack_of_memory(f"blob {name!r}", error) from error
+
+
+def _as_value(name: str, given: Any, *, copy: bool) -> Value:
     if isinstance(given, np.ndarray):
         return _array(name, given, copy=copy)
     if isinstance(given, Int8Tensor):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from caffe2_backend.runtime.blobs.feeding import as_value
+from caffe2_backend.runtime.memory import lack_of_memory
 from caffe2_backend.runtime.values import Int8Tensor, Tensor, to_host
 from caffe2_bridge import wire
 from caffe2_bridge.diagnostics import Location, NetFormatError, RunError
@@ -114,7 +115,7 @@ def _fill(op: OpView, values: Values | None, made: Mapping[str, Tensor], net: Ne
     except (FillError, ArgumentError, NetFormatError) as error:
         raise RunError(f"{location}: {error}") from None
     except MemoryError as error:
-        raise RunError(f"{location}: there is not enough memory: {error}") from None
+        raise lack_of_memory(str(location), error) from None
     if array.size != int(np.prod(filled.shape, dtype=object)):
         raise RunError(f"{location}: {array.size} values for the shape {list(filled.shape)}")
     value = as_value(op.outputs[0], array.reshape(filled.shape), copy=False)

@@ -21,6 +21,7 @@ from caffe2_backend.runtime.blobs.results import DeferredBlob, Results, value_of
 from caffe2_backend.runtime.calls.prepared import PreparedNet, is_init_net, prepare_net
 from caffe2_backend.runtime.devices.device_names import CPU, device_name
 from caffe2_backend.runtime.host.registry import has_host_operators
+from caffe2_backend.runtime.memory import lack_of_memory
 from caffe2_backend.runtime.placement.report import Placement
 from caffe2_backend.runtime.sessions.device_choice import choose_device, option_target
 from caffe2_backend.runtime.sessions.onnxruntime_library import copy_to_device, real_device
@@ -139,10 +140,13 @@ class Workspace:
         """Copy a blob: an array (of bytes objects for strings), an Int8Tensor, or the bytes of a text.
 
         With ``on_device`` a tensor on a device is returned as it is, without a copy. Raises NoBlobError if the blob
-        does not exist or has no value, RunError if it is not a tensor.
+        does not exist or has no value, RunError if it is not a tensor, or there is not enough memory.
         """
-        with self._store.lock:  # until it is copied: a run may overwrite it afterwards
-            return self._copied(name, value_of(name, self._store.view), on_device=on_device)
+        try:
+            with self._store.lock:  # until it is copied: a run may overwrite it afterwards
+                return self._copied(name, value_of(name, self._store.view), on_device=on_device)
+        except MemoryError as error:
+            raise lack_of_memory(f"blob {name!r}", error) from error
 
     def _copied(self, name: str, value: Value | None, *, on_device: bool) -> Array | Int8Tensor | DeviceTensor | bytes:
         if value is None:

@@ -15,6 +15,7 @@ import onnx
 from caffe2_backend.admission import admit_file, load_proto
 from caffe2_backend.runtime.blobs.feeding import as_value
 from caffe2_backend.runtime.devices.device_names import CPU, device_name
+from caffe2_backend.runtime.memory import lack_of_memory
 from caffe2_backend.runtime.placement.automatic import PlacedProgram
 from caffe2_backend.runtime.placement.make import Runnable, make_program
 from caffe2_backend.runtime.placement.report import Placement
@@ -98,10 +99,13 @@ class Predictor:
 
         Raises:
             ConversionError: the model cannot be converted for inputs of these types and ranks.
-            RunError: an input is missing, or the run fails.
+            RunError: an input is missing, the run fails, or there is not enough memory.
         """
-        results = self._runner.run(inputs)
-        return results if on_device else _fetched(results)
+        try:
+            results = self._runner.run(inputs)
+            return results if on_device else _fetched(results)
+        except MemoryError as error:
+            raise lack_of_memory("the model", error) from error
 
     def run_many(
         self,
@@ -132,9 +136,13 @@ class Predictor:
         def results() -> Iterator[dict[str, Result]]:
             carried: dict[str, Any] = {}
             for inputs in steps:
-                found = run({**carried, **inputs})
-                carried = {name: found[output] for name, output in states.items()}
-                yield dict(found) if on_device else _fetched(found)
+                try:
+                    found = run({**carried, **inputs})
+                    carried = {name: found[output] for name, output in states.items()}
+                    results = dict(found) if on_device else _fetched(found)
+                except MemoryError as error:
+                    raise lack_of_memory("the model", error) from error
+                yield results
 
         return results()
 

@@ -12,10 +12,11 @@ from caffe2_backend.runtime.blobs.host_fills import run_fill, split_fills
 from caffe2_backend.runtime.blobs.results import Blobs, Results
 from caffe2_backend.runtime.host.collecting import CollectingFrame
 from caffe2_backend.runtime.host.stages import Stage, TensorStage, make_stages
+from caffe2_backend.runtime.memory import lack_of_memory
 from caffe2_backend.runtime.placement.report import Placement
 from caffe2_backend.runtime.sessions.session_options import SessionOptions
 from caffe2_backend.runtime.values import Tensor
-from caffe2_bridge.diagnostics import Location, RunError
+from caffe2_bridge.diagnostics import Location
 from caffe2_bridge.netdef.views import OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
@@ -64,7 +65,7 @@ class PreparedNet:
         try:
             self._run(frame, burst)
         except MemoryError as error:
-            raise RunError(f"net {self.net.name!r}: there is not enough memory: {error}") from error
+            raise lack_of_memory(f"net {self.net.name!r}", error) from error
 
     def _run(self, frame: Frame, burst: Burst) -> None:
         if self._program is not None:

@@ -63,3 +63,17 @@ def test_a_fault_of_our_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert "ZeroDivisionError: none [internal-error] (this is a fault of caffe2-bridge" in result.stderr
     result = CliRunner().invoke(main, ["--debug", "show", str(path)])
     assert isinstance(result.exception, ZeroDivisionError)
+
+
+def test_a_lack_of_memory_is_no_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **_options: object) -> None:
+        raise MemoryError("Unable to allocate 9 TiB")
+
+    path = tmp_path / "net.pb"
+    path.write_bytes(NetDef(op=[OperatorDef(type="Relu", input=["x"], output=["y"])]).SerializeToString())
+    monkeypatch.setattr(show, "load", broken)
+    result = CliRunner().invoke(main, ["show", str(path)])
+    assert (result.exit_code, result.output) == (
+        1,
+        "error: show: there is not enough memory: Unable to allocate 9 TiB\n",
+    )

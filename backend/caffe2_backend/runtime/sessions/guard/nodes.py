@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 import onnx
 
+from caffe2_backend.runtime.memory import lack_in_session
 from caffe2_bridge.diagnostics import RunError
 from caffe2_frontend.interop.native_limits import Need
 
@@ -40,7 +41,9 @@ def checked(operand: str, need: Need, name: str, label: str, opset: int) -> tupl
 def failure_of(error: Exception) -> RunError:
     """The error of a run: that of onnxruntime, or what a check here found."""
     found = _NAMED.search(str(error))
-    return RunError(f"{found[1]}: onnxruntime would end the process" if found else f"onnxruntime: {error}")
+    if found:
+        return RunError(f"{found[1]}: onnxruntime would end the process")
+    return lack_in_session(str(error)) or RunError(f"onnxruntime: {error}")
 
 
 def _is_bad(emit: _Emitter, operand: str, shape: str, need: Need) -> str:
