@@ -27,6 +27,8 @@ from onnx.reference.ops.op_max_pool import MaxPool as PlainMaxPool
 from onnx.reference.ops.op_one_hot import OneHot as PlainOneHot
 from onnx.reference.ops.op_scan import Scan as PlainScan
 
+from caffe2_backend.validation.runtimes.corrected_convolution import ConvTranspose, Pad
+from caffe2_backend.validation.runtimes.corrected_loop import Loop
 from caffe2_bridge.netdef.parameters import Array
 
 _WAYS: Final = frozenset(f"scan_{kind}_{what}" for kind in ("input", "output") for what in ("axes", "directions"))
@@ -176,4 +178,4 @@ def _turned(
     return np.moveaxis(value, 0, axis) if from_first else np.moveaxis(value, axis, 0)
 
 
-OPERATORS: Final = (AveragePool, GatherElements, MaxPool, OneHot, Scan)
+OPERATORS: Final = (AveragePool, ConvTranspose, GatherElements, Loop, MaxPool, OneHot, Pad, Scan)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import onnx
 import pytest
@@ -9,8 +11,8 @@ import pytest
 from caffe2_backend.validation.runtimes import find_runtime
 
 
-def agree(text: str, error: float = 0, **inputs: np.ndarray) -> None:  # type: ignore[type-arg] # of any type
-    model = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["" : 20]> {text}')
+def agree(text: str, error: float = 0, opset: int = 20, **inputs: np.ndarray) -> None:  # type: ignore[type-arg] # of any type
+    model = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["" : {opset}]> {text}')
     one, other = (find_runtime(name).load(model).run(inputs) for name in ("onnxruntime-cpu", "onnx-reference"))
     for name, value in one.items():
         np.testing.assert_allclose(value, other[name], rtol=error, atol=error)
@@ -86,3 +88,85 @@ def test_scans_of_other_axes_and_directions(axis: int, backward: int) -> None:
         x=np.random.default_rng(1).standard_normal((4, 3, 2)).astype(np.float32),
         z=np.random.default_rng(2).standard_normal((4, 3, 2)).astype(np.float32),
     )
+
+
+@pytest.mark.parametrize("opset", [10, 20])
+@pytest.mark.parametrize("mode", ["constant", "reflect", "edge"])
+@pytest.mark.parametrize("pads", [[0, -1, 0, -2], [-1, 2, 1, -2], [1, 1, 2, 0], [-3, 0, 0, 0]])
+def test_pads_that_remove_elements(pads: list[int], mode: str, opset: int) -> None:
+    x = np.arange(20, dtype=np.float32).reshape(4, 5)
+    if opset == 10:
+        body = f'{{ y = Pad<mode = "{mode}", pads = {pads}, value = 7.0>(x) }}'
+        agree(f"g (float[4, 5] x) => (float[A, B] y) {body}", opset=opset, x=x)
+        return
+    value = ", v" if mode == "constant" else ""
+    text = f'(float[4, 5] x, int64[4] p, float v) => (float[A, B] y) {{ y = Pad<mode = "{mode}">(x, p{value}) }}'
+    agree(f"g {text}", x=x, p=np.array(pads), v=np.array(7, np.float32))
+
+
+def test_pads_of_some_axes() -> None:
+    x = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    text = "(float[2, 3, 4] x, int64[4] p, int64[2] a) => (float[A, B, C] y) { y = Pad(x, p, , a) }"
+    agree(f"g {text}", x=x, p=np.array([-1, 1, 0, -2]), a=np.array([-1, 1]))
+
+
+@pytest.mark.parametrize(
+    ("spec", "groups"),
+    [
+        ("", 1),
+        ("strides = [2, 3], pads = [1, 0, 2, 1]", 1),
+        ("strides = [2, 2], dilations = [2, 1], output_padding = [1, 0]", 1),
+        ("strides = [2, 2], group = 2, pads = [1, 1, 1, 1]", 2),
+        ('strides = [2, 2], auto_pad = "SAME_UPPER"', 1),
+        ('strides = [2, 2], auto_pad = "SAME_LOWER", group = 4', 4),
+        ('strides = [2, 2], auto_pad = "VALID"', 1),
+    ],
+)
+def test_conv_transpose(spec: str, groups: int) -> None:
+    random = np.random.default_rng(1)
+    x, w = random.standard_normal((2, 4, 5, 6)), random.standard_normal((4, 3, 3, 2))
+    b = random.standard_normal(3 * groups)
+    text = (
+        f"float[4, 3, 3, 2] w, float[{3 * groups}] b) => (float[A, B, C, D] y) {{ y = ConvTranspose<{spec}>(x, w, b) }}"
+    )
+    agree(f"g (float[2, 4, 5, 6] x, {text}".replace("<>", ""), 1e-5, x=x.astype(np.float32), w=w.astype(np.float32),
+          b=b.astype(np.float32))  # fmt: skip
+
+
+def test_conv_transpose_of_one_axis() -> None:
+    random = np.random.default_rng(1)
+    x, w = random.standard_normal((1, 2, 7)).astype(np.float32), random.standard_normal((2, 3, 4)).astype(np.float32)
+    agree("g (float[1, 2, 7] x, float[2, 3, 4] w) => (float[A, B, C] y) { y = ConvTranspose<strides = [3]>(x, w) }",
+          1e-5, x=x, w=w)  # fmt: skip
+
+
+def test_a_large_conv_transpose_takes_seconds() -> None:
+    x, w = np.ones((1, 8, 400, 400), np.float32), np.ones((8, 8, 4, 4), np.float32)
+    start = time.process_time()
+    agree("g (float[1, 8, 400, 400] x, float[8, 8, 4, 4] w) => (float[A, B, C, D] y)"
+          "{ y = ConvTranspose<strides = [2, 2], pads = [1, 1, 1, 1]>(x, w) }", 1e-5, x=x, w=w)  # fmt: skip
+    assert time.process_time() - start < 30  # 5 million sums in Python take minutes
+
+
+@pytest.mark.parametrize("trips", [0, 1, 3])
+@pytest.mark.parametrize("shape", ["", "2", "1, 2", "2, 3"])
+def test_loops_stack_what_each_iteration_makes(shape: str, trips: int) -> None:
+    dims = [int(size) for size in shape.split(",") if size]
+    kind = f"float[{shape}]" if shape else "float"
+    rows = f"float[{', '.join(['T', *map(str, dims)])}]"
+    text = (
+        f"g (int64 n, {kind} x) => ({kind} last, {rows} all) {{ last, all = Loop(n, , x) <body = b (int64 i, bool c, "
+        f"{kind} s) => (bool d, {kind} t, {kind} r) {{ d = Identity(c) f = Cast<to = 1>(i) t = Add(s, f) r = Neg(t) }}>"
+        " }"
+    )
+    agree(text, n=np.array(trips), x=np.arange(np.prod(dims, dtype=int), dtype=np.float32).reshape(dims))
+
+
+def test_a_loop_that_ends_itself() -> None:
+    text = (
+        "g (bool start, float limit) => (float last, float[T] all) { zero = Constant<value = float {0.0}>()"
+        "one = Constant<value = float {1.0}>() last, all = Loop(, start, zero) <body = b (int64 i, bool c, float s) => "
+        "(bool d, float t, float r) { t = Add(s, one) d = Less(t, limit) r = Mul(t, limit) }> }"
+    )
+    for start in (True, False):
+        agree(text, start=np.array(start), limit=np.array(4, np.float32))
