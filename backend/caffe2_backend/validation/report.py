@@ -15,7 +15,10 @@ AGREE, DISAGREE, FAILED = 0, 1, 2
 
 @dataclass(frozen=True)
 class BlobResult:
-    """One value of one case on one side, compared with the reference; ``depth`` counts the operators before it."""
+    """One value of one case on one side, compared with the reference; ``depth`` counts the operators before it.
+
+    A difference is ``outvoted`` where two better witnesses than one of the sides agree: it does not count.
+    """
 
     case: str
     side: str
@@ -23,11 +26,12 @@ class BlobResult:
     depth: int
     is_output: bool
     difference: Difference
+    outvoted: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
         head = {"case": self.case, "side": self.side, "name": self.name, "depth": self.depth, "output": self.is_output}
-        return head | self.difference.to_dict()
+        return head | ({"outvoted": True} if self.outvoted else {}) | self.difference.to_dict()
 
 
 @dataclass(frozen=True)
@@ -203,7 +207,8 @@ class ValidationReport:
     @property
     def wrong(self) -> tuple[BlobResult, ...]:
         """The outputs that disagree. Intermediate blobs are reported, and do not affect the verdict."""
-        return tuple(result for result in self.results if result.is_output and not result.difference.agrees)
+        wrong = (result for result in self.results if result.is_output and not result.difference.agrees)
+        return tuple(result for result in wrong if not result.outvoted)
 
     @property
     def exit_code(self) -> int:

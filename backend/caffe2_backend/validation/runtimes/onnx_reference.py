@@ -10,6 +10,7 @@ import onnx
 
 from caffe2_backend.runtime import Int8Tensor
 from caffe2_backend.validation.runtimes.base import AnyModel, Form, Value, onnx_model, output_array
+from caffe2_backend.validation.runtimes.time_budget import within
 from caffe2_bridge.diagnostics import RunError
 
 # The evaluator has no error of its own: what NumPy raises in the middle of an operator comes through.
@@ -20,10 +21,17 @@ _FAILURES: Final = (
 
 
 class OnnxReference:
-    """onnx.reference."""
+    """onnx.reference.
+
+    Args:
+        seconds: what a run may take. Much of the evaluator is loops in Python, which may take hours.
+    """
 
     name = "onnx-reference"
     form: Form = "onnx"
+
+    def __init__(self, seconds: float = 20.0) -> None:
+        self._seconds = seconds
 
     def missing(self) -> str:
         """See Runtime."""
@@ -42,14 +50,15 @@ class OnnxReference:
 
         proto = onnx_model(model)
         try:
-            return _Loaded(ReferenceEvaluator(proto, new_ops=[LSTM, GRU, RNN, *OPERATORS]), proto)
+            return _Loaded(ReferenceEvaluator(proto, new_ops=[LSTM, GRU, RNN, *OPERATORS]), proto, self._seconds)
         except _FAILURES as error:
             raise RunError(f"onnx-reference cannot load the model: {error}") from error
 
 
 class _Loaded:
-    def __init__(self, evaluator: Any, model: onnx.ModelProto) -> None:
+    def __init__(self, evaluator: Any, model: onnx.ModelProto, seconds: float) -> None:
         self._evaluator = evaluator
+        self._seconds = seconds
         weights = {tensor.name for tensor in model.graph.initializer}
         self._inputs = [value.name for value in model.graph.input if value.name not in weights]
         self._outputs = [value.name for value in model.graph.output]
@@ -62,8 +71,14 @@ class _Loaded:
         plain = {name: v.data if isinstance(v, Int8Tensor) else v for name, v in values.items()}
         wanted = self._outputs if outputs is None else list(outputs)
         try:
-            with np.errstate(all="ignore"):
-                found = self._evaluator.run(wanted, plain)
+            found = within(self._seconds, lambda: self._evaluate(wanted, plain))
+        except RunError:
+            raise
         except _FAILURES as error:
             raise RunError(f"onnx-reference: {type(error).__name__}: {error}") from error
         return {name: output_array(name, value) for name, value in zip(wanted, found, strict=True)}
+
+    def _evaluate(self, wanted: list[str], inputs: dict[str, Any]) -> list[Any]:
+        with np.errstate(all="ignore"):
+            found: list[Any] = self._evaluator.run(wanted, inputs)
+        return found

@@ -9,7 +9,8 @@ from support.nets import net, op
 
 from caffe2_backend import validate
 from caffe2_backend.validation.runtimes.base import AnyModel, Form, Loaded, Value
-from caffe2_bridge import Model
+from caffe2_backend.validation.runtimes.time_budget import OutOfTimeError
+from caffe2_bridge import Model, RunError
 
 X = {"x": np.arange(12, dtype=np.float32).reshape(3, 4)}
 MODEL = Model.of(net(op("Relu", "x", "y"), op("Exp", "x", "z"), outputs="y z"))
@@ -20,8 +21,8 @@ class Fixed:
 
     form: Form = "caffe2"
 
-    def __init__(self, name: str, **values: Value) -> None:
-        self.name, self._values = name, values
+    def __init__(self, name: str, error: Exception | None = None, **values: Value) -> None:
+        self.name, self._values, self._error = name, values, error
 
     def missing(self) -> str:
         return ""
@@ -33,6 +34,8 @@ class Fixed:
         return self
 
     def run(self, _inputs: Mapping[str, Value], _outputs: Sequence[str] | None = None) -> dict[str, Value]:
+        if self._error is not None:
+            raise self._error
         return dict(self._values)
 
 
@@ -92,3 +95,49 @@ def test_stages_are_reported() -> None:
     options = ValidationOptions(runtimes=("workspace", "onnxruntime-cpu"))
     run_validation(MODEL, X, None, options, stages.append)
     assert stages == ["converting", "running workspace", "running onnxruntime-cpu", "comparing"]
+
+
+CAFFE2, ONNXRUNTIME = Fixed("caffe2", y=ONE, z=TWO), Fixed("onnxruntime-cpu", y=ONE, z=TWO)
+
+
+def test_the_reference_evaluator_does_not_outvote_caffe2_and_onnxruntime() -> None:
+    weak = Fixed("onnx-reference", y=TWO, z=TWO)
+    for runtimes in ([CAFFE2, ONNXRUNTIME, weak], [weak, CAFFE2, ONNXRUNTIME], [ONNXRUNTIME, weak, CAFFE2]):
+        report = validate(MODEL, X, runtimes, lockstep=True)
+        assert report.agrees, report.to_json()
+        found = [result for result in report.results if result.outvoted]
+        assert {result.name for result in found} == {"y"}
+        assert all("(outvoted: caffe2 and onnxruntime-cpu agree)" in result.difference.reason for result in found)
+        assert [result["outvoted"] for result in report.to_dict()["results"] if "outvoted" in result] == [True] * len(
+            found
+        )
+
+
+def test_the_reference_evaluator_counts_where_the_others_do_not_agree() -> None:
+    other = Fixed("onnxruntime-cpu", y=TWO, z=TWO)
+    assert validate(MODEL, X, [CAFFE2, other, Fixed("onnx-reference", y=TWO, z=TWO)]).exit_code == 1
+    assert validate(MODEL, X, [CAFFE2, Fixed("onnx-reference", y=TWO, z=TWO)]).exit_code == 1
+    assert validate(MODEL, X, [ONNXRUNTIME, Fixed("onnx-reference", y=TWO, z=TWO)]).exit_code == 1
+    broken = Fixed("onnxruntime-cpu", RunError("broken"))
+    assert validate(MODEL, X, [CAFFE2, broken, Fixed("onnx-reference", y=TWO, z=TWO)]).exit_code == 1
+
+
+def test_what_the_reference_evaluator_cannot_run_is_left_out() -> None:
+    weak = Fixed("onnx-reference", RunError("onnx-reference: ValueError: no such operator"))
+    report = validate(MODEL, X, [CAFFE2, ONNXRUNTIME, weak])
+    assert report.agrees, report.to_json()
+    assert (
+        "left out of the comparison: onnx-reference, given: onnx-reference: ValueError: no such operator"
+        in report.notes
+    )
+    assert validate(MODEL, X, [CAFFE2, weak]).exit_code == 2
+    assert validate(MODEL, X, [weak, CAFFE2, ONNXRUNTIME]).exit_code == 2  # nothing was compared with it
+
+
+def test_a_side_that_takes_too_long_is_left_out() -> None:
+    slow = Fixed("onnx-reference", OutOfTimeError("it did not answer within 20 seconds"))
+    report = validate(MODEL, X, [CAFFE2, Fixed("a", y=ONE, z=TWO), slow])
+    assert report.agrees, report.to_json()
+    note = "left out of the comparison: onnx-reference, from case given on: it did not answer within 20 seconds"
+    assert note in report.notes
+    assert validate(MODEL, X, [CAFFE2, slow]).exit_code == 2  # nothing was compared
