@@ -29,12 +29,13 @@ class Status(StrEnum):
 
 ALLOWED: Final = frozenset({Status.RETURNED, Status.REFUSED, Status.RAN_LONG})
 _RUNS: Final = frozenset({
-    "caffe2_backend/runtime/sessions/session.py:run_list", "caffe2_backend/validation/runtimes/onnx_reference.py:run",
+    "caffe2_backend/runtime/sessions/session.py:run_list", "caffe2_backend/validation/runtimes/time_budget.py:within",
     "caffe2_backend/runtime/host/waiting.py:wait_for",
 })  # fmt: skip
 # Operators of ONNX's reference evaluator, all of whose functions are a part of a run.
 _OPERATORS: Final = frozenset(
-    f"caffe2_backend/validation/runtimes/{name}_reference.py" for name in ("corrected", "ragged")
+    f"caffe2_backend/validation/runtimes/{name}.py"
+    for name in ("corrected_convolution", "corrected_loop", "corrected_reference", "ragged_reference")
 )
 
 

@@ -7,6 +7,7 @@ Python, 16 million of which take minutes, and takes the weights of other groups 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -49,16 +50,16 @@ class ConvTranspose(PlainConvTranspose):
         groups, batch = attributes.get("group") or 1, x.shape[0]
         spans = [(n - 1) * s + (k - 1) * d + 1 for n, s, k, d in zip(sizes, strides, kernel, dilations, strict=True)]
         wide = np.promote_types(x.dtype, np.float32)
-        rows = x.reshape(batch, groups, x.shape[1] // groups, -1).astype(wide)
+        rows = x.reshape(batch, groups, x.shape[1] // groups, prod(sizes)).astype(wide)
         weights = w.reshape(groups, x.shape[1] // groups, -1, *kernel).astype(wide)
         total = np.zeros((batch, w.shape[1] * groups, *spans), wide)
         for tap in np.ndindex(*kernel):
             product = weights[(..., *tap)].swapaxes(1, 2) @ rows
-            reached = (
-                slice(t * d, t * d + (n - 1) * s + 1, s)
-                for t, d, n, s in zip(tap, dilations, sizes, strides, strict=True)
+            first = [t * d for t, d in zip(tap, dilations, strict=True)]
+            reached: Any = tuple(
+                slice(f, f + (n - 1) * s + 1, s) for f, n, s in zip(first, sizes, strides, strict=True)
             )
-            total[(..., *reached)] += product.reshape(batch, -1, *sizes)
+            total[..., *reached] += product.reshape(batch, w.shape[1] * groups, *sizes)
         heads, tails = _trims(attributes, sizes, strides, [s + e for s, e in zip(spans, extra, strict=True)])
         behind = [e - t for e, t in zip(extra, tails, strict=True)]
         found = _resized(total, [-head for head in heads], behind)

@@ -21,11 +21,14 @@ class Loop(PlainLoop):
 
     op_domain = ""
 
-    def _run(
+    body: Any  # attributes of the node
+    _run_body: Any
+
+    def _run(  # type: ignore[override] # other names, by position
         self, trips: Array | None, condition: Array | None, *carried: Any, context: Any = None, body: Any = None,
         **options: Any,
     ) -> tuple[Any, ...]:  # fmt: skip
-        del body  # the parameter that the node has, too
+        del body  # the one of the node
         turn, again, *names = self.body.input_names
         states, goes_on = list(carried), True if condition is None else bool(condition)
         rows: list[list[Array]] = [[] for _ in range(self.K)]
@@ -39,7 +42,7 @@ class Loop(PlainLoop):
             count += 1
         types = self.body.output_types[self.N + 1 :]
         stacked = [np.stack(each) if each else _no_rows(kind) for each, kind in zip(rows, types, strict=True)]
-        return self._check_and_fix_outputs((*states, *stacked))  # type: ignore[no-any-return] # onnx's own
+        return self._check_and_fix_outputs((*states, *stacked))
 
 
 def _no_rows(kind: onnx.TypeProto) -> Array:

@@ -6,6 +6,7 @@ As of onnx 1.23:
   window of 3 with pads of 1 and stride 1 becomes 30, and not 28 as onnx's own shape inference has it.
 * AveragePool computes window by window in Python: 16 million elements take hours.
 * GatherElements goes through ``numpy.choose``, which takes no more than 64 choices: an axis of 65 fails.
+* LRN normalizes as many channels as there are images in the batch.
 * OneHot takes the depth as a scalar alone, and not as a tensor of one element and rank 1.
 * Scan refuses sequences that run backwards, and those along other axes than the first.
 """
@@ -47,6 +48,18 @@ class GatherElements(OpRun):
         """The part of ``data`` that ``indices`` covers: along other axes than the one gathered it may be smaller."""
         axis %= data.ndim
         return data[tuple(slice(None) if i == axis else slice(size) for i, size in enumerate(indices.shape))]
+
+
+class LRN(OpRun):
+    """LRN."""
+
+    op_domain = ""
+
+    def _run(self, x: Array, alpha: float, beta: float, bias: float, size: int) -> tuple[Array]:
+        before, after = (size - 1) // 2, size // 2
+        squares = np.pad(x * x, [(0, 0), (before, after), *[(0, 0)] * (x.ndim - 2)])
+        total = sum(squares[:, i : i + x.shape[1]] for i in range(size))
+        return ((x / (bias + alpha / size * total) ** beta).astype(x.dtype),)
 
 
 class OneHot(PlainOneHot):
@@ -178,4 +191,4 @@ def _turned(
     return np.moveaxis(value, 0, axis) if from_first else np.moveaxis(value, axis, 0)
 
 
-OPERATORS: Final = (AveragePool, ConvTranspose, GatherElements, Loop, MaxPool, OneHot, Pad, Scan)
+OPERATORS: Final = (AveragePool, ConvTranspose, GatherElements, LRN, Loop, MaxPool, OneHot, Pad, Scan)

@@ -133,6 +133,19 @@ def test_conv_transpose(spec: str, groups: int) -> None:
           b=b.astype(np.float32))  # fmt: skip
 
 
+def test_conv_transpose_of_an_empty_batch() -> None:
+    x, w = np.ones((0, 2, 3, 3), np.float32), np.ones((2, 3, 2, 2), np.float32)
+    text = "(float[N, 2, 3, 3] x, float[2, 3, 2, 2] w) => (float[A, B, C, D] y) { y = ConvTranspose(x, w) }"
+    agree(f"g {text}", x=x, w=w)
+
+
+@pytest.mark.parametrize("size", [1, 3, 5])
+def test_lrn(size: int) -> None:
+    x = np.random.default_rng(1).standard_normal((2, 6, 3, 4)).astype(np.float32)
+    text = f"{{ y = LRN<size = {size}, alpha = 0.5, beta = 0.75, bias = 2.0>(x) }}"
+    agree(f"g (float[2, 6, 3, 4] x) => (float[2, 6, 3, 4] y) {text}", 1e-5, x=x)
+
+
 def test_conv_transpose_of_one_axis() -> None:
     random = np.random.default_rng(1)
     x, w = random.standard_normal((1, 2, 7)).astype(np.float32), random.standard_normal((2, 3, 4)).astype(np.float32)
