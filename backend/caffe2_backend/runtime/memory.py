@@ -13,7 +13,7 @@ _BYTES: Final = re.compile(r"Failed to allocate memory for requested buffer of s
 
 def lack_of_memory(what: str, error: Exception | str = "") -> RunError:
     """Make the error, for the caller to raise; ``error`` says more, and may be empty."""
-    return RunError(f"{what}: there is not enough memory{f' ({error})' if str(error) else ''}")
+    return RunError(f"{what}: there is not enough memory{f': {error}' if str(error) else ''}")
 
 
 def lack_in_session(text: str) -> RunError | None:

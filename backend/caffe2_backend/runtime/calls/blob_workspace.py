@@ -5,10 +5,9 @@ from __future__ import annotations
 import sys
 import threading
 import warnings
-from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, Literal, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 from google.protobuf.message import Message
@@ -18,7 +17,8 @@ from caffe2_backend.runtime.blobs.feeding import as_value
 from caffe2_backend.runtime.blobs.frame import Frame
 from caffe2_backend.runtime.blobs.host_fills import run_stored_fills, stored_fills
 from caffe2_backend.runtime.blobs.results import DeferredBlob, Results, value_of
-from caffe2_backend.runtime.calls.prepared import PreparedNet, is_init_net, prepare_net
+from caffe2_backend.runtime.calls.nets_run_once import NetsRunOnce
+from caffe2_backend.runtime.calls.prepared import PreparedNet, prepare_net
 from caffe2_backend.runtime.devices.device_names import CPU, device_name
 from caffe2_backend.runtime.host.registry import has_host_operators
 from caffe2_backend.runtime.memory import lack_of_memory
@@ -33,8 +33,6 @@ from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.netdef.views import OpView, as_net_def
 from caffe2_bridge.proto.caffe2_pb2 import DeviceOption, NetDef, OperatorDef
 
-# Nets and operators that run once are kept in converted form, in case they run again.
-_KEPT_ONCE: Final = 256
 Net = Message | bytes | InitNet | Any
 
 
@@ -68,7 +66,7 @@ class Workspace:
         self.device = self._checked(device)
         self._store: BlobStore = BlobStore(seed, None if parent is None else parent._store)  # noqa: SLF001 - the same class
         self._nets: dict[str, PreparedNet] = {}
-        self._once: OrderedDict[bytes, PreparedNet] = OrderedDict()
+        self._once = NetsRunOnce(self._prepare)
         self._lock = threading.RLock()
         self._warned = False
 
@@ -237,20 +235,13 @@ class Workspace:
             self._device_of(fills)
             self._store.commit(Results(run_stored_fills(net, fills, self._store.draw_seed())), constant=True)
             return
-        prepared = self._prepared_once(as_net(net))
-        try:
+        with self._once.lent(as_net(net)) as prepared:
             prepared.run(self._store)
-        finally:
-            prepared.restart()
 
     def run_operator_once(self, operator: Message | bytes) -> None:
         """Run one operator; raises as :meth:`run_net_once`."""
-        prepared = self._prepared_once(NetDef(op=[as_operator(operator)]))
-        try:
+        with self._once.lent(NetDef(op=[as_operator(operator)])) as prepared:
             prepared.run(self._store)
-        finally:
-            for stage in prepared.stages:
-                stage.restart()
 
     def create_net(self, net: Net, *, overwrite: bool = False) -> str:
         """Prepare a net to be run by name, and return the name. The net is converted when it first runs.
@@ -335,8 +326,8 @@ class Workspace:
     def conversions(self) -> int:
         """How many conversions of nets there were: a run on inputs of a kind seen before adds none."""
         with self._lock:
-            kept = [*self._nets.values(), *self._once.values()]
-        return sum(prepared.conversions for prepared in kept)
+            kept = list(self._nets.values())
+        return sum(prepared.conversions for prepared in kept) + self._once.conversions
 
     def _created(self, name: str) -> PreparedNet:
         """A net that was created. Raises RunError if it does not exist."""
@@ -353,22 +344,8 @@ class Workspace:
         device, warning = choose_device(net, self.device, self._options, f"net {net.name!r}")
         if warning and not self._warned:
             self._warned = True
-            warnings.warn(warning, RuntimeWarning, stacklevel=5)
+            warnings.warn(warning, RuntimeWarning, stacklevel=6)
         return device
-
-    def _prepared_once(self, net: NetDef) -> PreparedNet:
-        """A net that runs once, kept in case it runs again; init nets are not: they are large and fast to prepare."""
-        if is_init_net(net):
-            return self._prepare(net)
-        key = net.SerializeToString(deterministic=True)
-        with self._lock:
-            prepared = self._once.get(key)
-            if prepared is None:
-                prepared = self._once[key] = self._prepare(net)
-                while len(self._once) > _KEPT_ONCE:
-                    self._once.popitem(last=False)
-            self._once.move_to_end(key)
-        return prepared
 
     def _trace(self, traced: PreparedNet, *, bodies: bool, capture: bool) -> Trace:
         net, store = traced.net, self._store
@@ -377,7 +354,7 @@ class Workspace:
             single = NetDef(name=net.name, op=[op.proto])
             if net.HasField("device_option"):
                 single.device_option.CopyFrom(net.device_option)
-            prepared = self._prepared_once(single)
+            prepared = self._once.shared(single)
             with frame.updating(prepared.states):
                 frame.commit(prepared.run_operator(frame, store, net))
 

@@ -45,6 +45,11 @@ class PreparedNet:
         return sum(stage.conversions for stage in self.stages)
 
     @property
+    def keeps(self) -> bool:
+        """Whether operators keep something from run to run."""
+        return not all(isinstance(stage, TensorStage) for stage in self.stages)
+
+    @property
     def states(self) -> tuple[str, ...]:
         """The blobs that its programs read and overwrite."""
         states = (name for stage in self.stages if isinstance(stage, TensorStage) for name in stage.states)

@@ -35,7 +35,7 @@ def test_what_onnxruntime_says() -> None:
         "Message: bfc_arena.cc:360 AllocateRawInternal Failed to allocate memory for requested buffer of size 256000000"
     )
     assert str(lack_in_session(text)) == (
-        "onnxruntime, node 'y/Add': there is not enough memory (256,000,000 bytes for a buffer)"
+        "onnxruntime, node 'y/Add': there is not enough memory: 256,000,000 bytes for a buffer"
     )
     assert str(lack_in_session("std::bad_alloc")) == "onnxruntime: there is not enough memory"
     assert lack_in_session("Gemm node. Name:'y' Status Message: Dimension mismatch") is None

@@ -230,3 +230,29 @@ def test_nets_with_common_states_in_any_order() -> None:
         create(workspace, f"net{i}", [operator("WeightedSum", [n, "one", "one", "one"], [n]) for n in group])
     in_threads(*(repeated(workspace.run_net, f"net{i}", times=100) for i in range(len(groups))))
     assert [count(workspace, name) for name in names] == [300, 300, 400]
+
+
+def test_each_run_of_a_net_that_runs_once_starts_anew() -> None:
+    """Two runs at one time of a net whose first operator keeps what it found in its first run."""
+    workspace = Workspace(options=SessionOptions(threads=1))
+    workspace.run_operator_once(operator("CreateBlobsQueue", [], ["queue"], num_blobs=1, capacity=2))
+    workspace.run_operator_once(operator("CreateTensorVector", [], ["sample"]))
+    workspace.feed("x", np.ones(1, np.float32))
+    ops = [
+        operator("CollectTensor", ["sample", "x"], ["sample"], num_to_collect=1),  # keeps the first of its own runs
+        operator("DequeueBlobs", ["queue"], ["taken"]),
+    ]
+    net = NetDef(name="once", op=ops)
+    waiting = [threading.Thread(target=workspace.run_net_once, args=(net,), daemon=True) for _ in range(2)]
+    for i, thread in enumerate(waiting):
+        workspace.feed("x", np.full(1, i, np.float32))
+        thread.start()
+        thread.join(0.5)  # it waits for the queue
+    for i in range(2):
+        workspace.feed(f"item{i}", np.ones(1, np.float32))
+        workspace.run_operator_once(operator("EnqueueBlobs", ["queue", f"item{i}"], [f"item{i}"]))
+    for thread in waiting:
+        thread.join(60)
+        assert not thread.is_alive()
+    workspace.run_operator_once(operator("ConcatTensorVector", ["sample"], ["all"]))
+    assert workspace.fetch("all").tolist() == [1]  # the sample of the second run, which replaced that of the first
