@@ -149,6 +149,7 @@ def run_validation(
     if options.lockstep and comparison.disagreements():
         progress("finding the first operator that disagrees")
     diagnosis = diagnose_comparison(comparison)
+    compared = comparison.compared_sides()
 
     return ValidationReport(
         model=_name(model, generated.forms),
@@ -175,6 +176,8 @@ def run_validation(
         divergences=diagnosis.divergences,
         optimizations=diagnosis.optimizations,
         seconds=time.perf_counter() - start,
+        subjects=tuple(dict.fromkeys(side.subject for side in compared)),
+        compared_with_caffe2=any(side.is_caffe2 for side in compared),
     )
 
 

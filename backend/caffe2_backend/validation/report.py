@@ -11,6 +11,9 @@ from caffe2_backend.validation.values import Difference, Tolerance
 
 SCHEMA: Final = 1
 AGREE, DISAGREE, FAILED = 0, 1, 2
+NOT_COMPARED_WITH_CAFFE2: Final = "not compared with Caffe2"
+# What runtimes of one conversion, or of the model itself, do not test.
+_UNTESTED: Final[Mapping[tuple[str, ...], str]] = {("the export",): "the export", ("the ONNX model",): "its import"}
 
 
 @dataclass(frozen=True)
@@ -47,14 +50,14 @@ class Failure:
 class PairDifference:
     """Two sides of a matrix: the largest difference of any output, and whether all agree, over the cases both ran.
 
-    ``worst`` is None if they differ in kind; both are None if no case ran in both.
+    ``worst`` is None if they differ in kind; both are None if no case ran in both, or no values were compared.
     """
 
     worst: float | None = None
     agrees: bool | None = None
 
     def __str__(self) -> str:
-        """A few characters: the largest difference, marked if they disagree; ``-`` if no case ran on both."""
+        """A few characters: the largest difference, marked if they disagree; ``-`` if nothing was compared."""
         if self.agrees is None:
             return "-"
         if self.worst is None:
@@ -173,6 +176,8 @@ class ValidationReport:
         seconds: the duration.
         tolerances: by dtype, for one operator; values of other dtypes are equal.
         command: the command line; empty if the validation was not started by one.
+        subjects: what the compared sides run, in words: the model itself, or conversions of it.
+        compared_with_caffe2: whether one of the compared sides is real Caffe2.
     """
 
     model: str
@@ -193,6 +198,8 @@ class ValidationReport:
     seconds: float = 0.0
     tolerances: Mapping[str, Tolerance] = field(default_factory=dict)
     command: str = ""
+    subjects: tuple[str, ...] = ()
+    compared_with_caffe2: bool = False
 
     @property
     def matrix(self) -> dict[tuple[str, str], float | None]:
@@ -222,11 +229,32 @@ class ValidationReport:
         """The result in words: ``agree``, ``disagree`` or ``could not run``."""
         return ("agree", "disagree", "could not run")[self.exit_code]
 
+    @property
+    def verdict_text(self) -> str:
+        """The verdict for readers: an agreement that is not one with real Caffe2 says what was compared."""
+        if self.exit_code != AGREE or self.compared_with_caffe2:
+            return self.verdict
+        if not any(result.is_output and result.difference.compared for result in self.results):
+            return f"{self.verdict} (shapes and dtypes of random outputs; values are not compared)"
+        compared = f"runtimes of {self.subjects[0]}" if len(self.subjects) == 1 else " and ".join(self.subjects)
+        return f"{self.verdict} ({'; '.join(filter(None, (compared, NOT_COMPARED_WITH_CAFFE2)))})"
+
+    @property
+    def caveat(self) -> str:
+        """Why the model was not compared with real Caffe2, and what that leaves untested; empty if it was."""
+        if self.compared_with_caffe2:
+            return ""
+        reason = self.absent.get("caffe2", "it is not among the runtimes that were compared")
+        untested = _UNTESTED.get(self.subjects)
+        scope = f" This tests runtimes on {self.subjects[0]}, not {untested}." if untested else ""
+        return f"Not compared with Caffe2 ({reason}).{scope}"
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
         return {
             "schema": SCHEMA, "model": self.model, "verdict": self.verdict, "exit_code": self.exit_code,
-            "reference": self.reference, "sides": list(self.sides), "cases": list(self.cases), "seed": self.seed,
+            "compared_with_caffe2": self.compared_with_caffe2, "reference": self.reference,
+            "sides": list(self.sides), "cases": list(self.cases), "seed": self.seed,
             "guessed": list(self.guessed), "random_weights": list(self.random_weights), "notes": list(self.notes),
             "seconds": round(self.seconds, 3), "versions": dict(self.versions),
             "absent": dict(self.absent), "failures": [vars(failure) for failure in self.failures],

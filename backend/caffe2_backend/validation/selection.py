@@ -39,7 +39,7 @@ def select_runtimes(options: ValidationOptions, form: Form) -> tuple[list[Runtim
         except RunError as error:
             if find is find_requested:
                 raise
-            missing[name] = str(error)
+            missing[name] = str(error).removeprefix(f"runtime {name}: ")
     if form == "onnx":
         found.sort(key=lambda runtime: runtime.form != "onnx")
     return found, missing

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from caffe2_backend.validation.forms import Forms
 from caffe2_backend.validation.report import Failure
@@ -11,14 +12,30 @@ from caffe2_backend.validation.runtimes import RUNTIMES, AnyModel, Runtime
 from caffe2_bridge.diagnostics import BridgeError, RunError
 from caffe2_bridge.model import Model
 
+# Runtimes of nets that run them by their export, and so do not test it.
+_BY_EXPORT: Final = frozenset(["workspace"])
+
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """One side: a runtime, and the model in the form that it takes. ``label`` is unique in a comparison."""
+    """One side of a comparison.
+
+    Attributes:
+        label: unique in a comparison.
+        runtime: the runtime.
+        model: in the form that the runtime takes.
+        subject: what it runs, in words: the model itself, or a conversion of it.
+    """
 
     label: str
     runtime: Runtime
     model: AnyModel = field(repr=False)
+    subject: str = ""
+
+    @property
+    def is_caffe2(self) -> bool:
+        """Whether it runs in real Caffe2."""
+        return self.runtime.name == "caffe2"
 
 
 def make_sides(first: Forms, second: Forms | None, runtimes: Sequence[Runtime]) -> tuple[list[Side], list[Failure]]:
@@ -33,20 +50,33 @@ def make_sides(first: Forms, second: Forms | None, runtimes: Sequence[Runtime]) 
     if not runtimes:
         raise RunError(f"no runtime to compare: choose from {', '.join(RUNTIMES)}")
     if second is not None:
-        pairs = [("model", first), ("other", second)]
-        chosen = [(name, forms, _runtime_of(forms, runtimes)) for name, forms in pairs]
-        return [Side(f"{name} in {own.name}", own, forms.take(own)) for name, forms, own in chosen], []
+        pairs = [("model", "the model", first), ("other", "the other model", second)]
+        chosen = [(label, name, forms, _runtime_of(forms, runtimes)) for label, name, forms in pairs]
+        return [
+            Side(f"{label} in {own.name}", own, forms.take(own), _subject(forms, own, name))
+            for label, name, forms, own in chosen
+        ], []
     sides: list[Side] = []
     failures: list[Failure] = []
     for index, runtime in enumerate(runtimes):
         same = sum(side.runtime.name == runtime.name for side in sides)
         try:
-            sides.append(Side(f"{runtime.name} {same + 1}" if same else runtime.name, runtime, first.take(runtime)))
+            label = f"{runtime.name} {same + 1}" if same else runtime.name
+            sides.append(Side(label, runtime, first.take(runtime), _subject(first, runtime)))
         except BridgeError as error:
             if index == 0:
                 raise
             failures.append(Failure("*", runtime.name, str(error)))
     return sides, failures
+
+
+def _subject(forms: Forms, runtime: Runtime, name: str = "") -> str:
+    """What a runtime runs: the model of that name (one without a name by its form), its export or its import."""
+    of = f" of {name}" if name else ""
+    if isinstance(forms.model, Model):
+        exports = runtime.form == "onnx" or runtime.name in _BY_EXPORT
+        return f"the export{of}" if exports else name or "the net"
+    return name or "the ONNX model" if runtime.form == "onnx" else f"the import{of}"
 
 
 def _runtime_of(forms: Forms, runtimes: Sequence[Runtime]) -> Runtime:

@@ -80,12 +80,15 @@ class Difference:
         rtol: the relative tolerance; atol: the absolute one.
         max_abs: largest absolute difference of elements that are finite on both sides.
         max_rel: largest of the same relative to the reference's element.
-        max_ulp: largest of the same in units in the last place of the reference's element; 0 for other than floats.
+        max_ulp: the largest number of steps from one float to the next between the two elements. Elements near zero
+            are left out, where the absolute tolerance is larger than the relative one: there this number is large for
+            the smallest differences. 0 for other than floats.
         wrong: how many elements are beyond the tolerance, of ``size``.
         nan_agrees: whether NaN has the same positions; inf_agrees: the same for infinities and their signs.
         worst: the index of the element that is furthest off.
         histogram: counts of differences by power of ten, from 1e-20 (and less) to 1e3 (and more).
         note: a remark on values that agree and are not equal by the rule of their dtype; empty if there is none.
+        compared: whether values were compared; of random ones only shape and dtype are.
     """
 
     agrees: bool
@@ -104,6 +107,22 @@ class Difference:
     worst: tuple[int, ...] = ()
     histogram: tuple[int, ...] = ()
     note: str = ""
+    compared: bool = True
+
+    @property
+    def verdict(self) -> str:
+        """The verdict in words: ``agrees``, ``differs`` or ``not compared``."""
+        if not self.agrees:
+            return "differs"
+        return "agrees" if self.compared else "not compared"
+
+    @property
+    def numbers(self) -> tuple[str, str, str]:
+        """``max_abs``, ``max_rel`` and ``max_ulp`` for tables; empty where nothing was compared or counted."""
+        if not self.compared:
+            return "", "", ""
+        ulp = f"{self.max_ulp:.0f}" if self.max_ulp or not self.max_abs else ""
+        return f"{self.max_abs:.1e}", f"{self.max_rel:.1e}", ulp
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON; infinities are text."""
@@ -146,7 +165,9 @@ def same_kind(expected: Array | Int8Tensor, actual: Array | Int8Tensor) -> Diffe
     a = expected.data if isinstance(expected, Int8Tensor) else np.asarray(expected)
     b = actual.data if isinstance(actual, Int8Tensor) else np.asarray(actual)
     reason = _kind(a, b)
-    return Difference(agrees=not reason, reason=reason, dtype=str(a.dtype), shape=a.shape, size=a.size)
+    return Difference(
+        agrees=not reason, reason=reason, dtype=str(a.dtype), shape=a.shape, size=a.size, compared=bool(reason)
+    )
 
 
 def _kind(a: Array, b: Array) -> str:
@@ -190,10 +211,10 @@ def _floats(a: Array, b: Array, allowed: Tolerance) -> Difference:
     inf_agrees = bool(np.array_equal(x[infinite], y[infinite], equal_nan=True))
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         off = np.where(finite, np.abs(x - y), 0.0)
-        unit = np.abs(np.spacing(np.where(finite, a, 0).astype(a.dtype))).astype(np.float64)
         relative = np.where(off > 0, off / np.abs(x), 0.0)
         relative[~np.isfinite(relative)] = 0.0  # relative to zero the difference is undefined
         good = np.where(finite, off <= allowed.atol + allowed.rtol * np.abs(x), (x == y) | (np.isnan(x) & np.isnan(y)))
+        counted = finite & (off > 0) & (allowed.rtol * np.abs(x) >= allowed.atol)
     wrong = int(a.size - np.count_nonzero(good))
     ranked = np.where(finite, off, np.where(good, 0.0, np.inf))
     worst = tuple(int(i) for i in np.unravel_index(int(ranked.argmax()), a.shape)) if a.size and ranked.any() else ()
@@ -204,9 +225,25 @@ def _floats(a: Array, b: Array, allowed: Tolerance) -> Difference:
     return Difference(
         agrees=not wrong, reason=reason, dtype=str(a.dtype), shape=a.shape, rtol=allowed.rtol, atol=allowed.atol,
         max_abs=float(off.max(initial=0.0)), max_rel=float(relative.max(initial=0.0)),
-        max_ulp=float((off / unit).max(initial=0.0)), wrong=wrong, size=a.size, nan_agrees=nan_agrees,
+        max_ulp=float(_steps(a[counted], b[counted]).max(initial=0)), wrong=wrong, size=a.size, nan_agrees=nan_agrees,
         inf_agrees=inf_agrees, worst=worst, histogram=_histogram(off),
     )  # fmt: skip
+
+
+def _steps(a: Array, b: Array) -> Array:
+    """How many steps from one float to the next lie between elements, at most 2^32 for float32."""
+    unsigned = np.dtype(f"u{a.dtype.itemsize}")
+    sign = unsigned.type(1 << (8 * a.dtype.itemsize - 1))
+
+    def rank(values: Array) -> Array:
+        # Bits of positive floats have the order of the floats; those of negative ones, without the sign, the reverse.
+        bits = values.astype(values.dtype.newbyteorder("=")).view(unsigned)
+        ranks: Array = np.where(bits & sign, sign - (bits & ~sign), sign + bits)
+        return ranks
+
+    one, other = rank(a), rank(b)
+    distances: Array = np.maximum(one, other) - np.minimum(one, other)
+    return distances
 
 
 def _histogram(off: Array) -> tuple[int, ...]:

@@ -49,6 +49,7 @@ def test_real_caffe2_agrees(name: str) -> None:
     report = validate(MODELS / name, every_blob=True)
     assert report.reference == "caffe2"
     assert report.agrees, report.to_json()
+    assert (report.verdict_text, report.compared_with_caffe2, report.caveat) == ("agree", True, "")
 
 
 def test_a_bad_weight_is_found_in_every_direction(broken: Path, tmp_path: Path) -> None:
@@ -72,7 +73,7 @@ def test_an_onnx_model_and_its_import() -> None:
     g (float[N,3] x, float[N,3] z) => (float[N,3] y) { a = Relu(x) y = Add(a, z) }"""
     report = validate(onnx.parser.parse_model(text), every_blob=True)
     assert report.sides == ("onnxruntime-cpu", "onnx-reference", "caffe2")
-    assert report.agrees
+    assert (report.verdict_text, report.compared_with_caffe2) == ("agree", True)
 
 
 def test_a_lock_step_that_cannot_run_costs_no_verdict(broken: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,7 +108,8 @@ AGAINST = ("--against", "workspace", "--against", "onnxruntime-cpu")
 
 def test_exit_codes(broken: Path, tmp_path: Path) -> None:
     code, text = run(MODELS / "lstm", *AGAINST)
-    assert (code, "agree" in text) == (0, True)
+    assert (code, "agree (runtimes of the export; not compared with Caffe2)" in text) == (0, True)
+    assert "This tests runtimes on the export, not the export." in text
     code, text = run(MODELS / "lstm", "--other", broken, *AGAINST)
     assert (code, "disagree" in text) == (1, True)
     assert run(tmp_path / "nothing", *AGAINST)[0] == 2
@@ -128,11 +130,11 @@ def test_json_follows_its_schema() -> None:
     found = json.loads(text)
     assert code == found["exit_code"] == 0
     assert found["schema"] == 1
-    assert found["verdict"] == "agree"
+    assert (found["verdict"], found["compared_with_caffe2"]) == ("agree", False)
     keys = {
         "schema", "model", "verdict", "exit_code", "reference", "sides", "cases", "seed", "guessed", "seconds",
         "versions", "absent", "failures", "results", "matrix", "pairs", "divergences", "optimizations",
-        "random_weights", "notes", "tolerances", "command",
+        "random_weights", "notes", "tolerances", "command", "compared_with_caffe2",
     }  # fmt: skip
     assert set(found) == keys
     assert {"case", "side", "name", "max_abs", "max_rel", "max_ulp", "agrees", "dtype", "shape"} <= set(

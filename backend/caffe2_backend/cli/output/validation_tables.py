@@ -12,14 +12,20 @@ from caffe2_backend.validation.report import ValidationReport
 def print_report(report: ValidationReport) -> None:
     """Print every output, and the blobs that disagree, with the largest differences; then what the lockstep found."""
     table = Table(
-        "runtime", "case", "output", "max abs", "max rel", "ulp", "", title=cell(f"{report.model}: {report.verdict}")
+        "runtime",
+        "case",
+        "output",
+        "max abs",
+        "max rel",
+        "ulp",
+        "",
+        title=cell(f"{report.model}: {report.verdict_text}"),
     )
     for entry in report.results:
         found = entry.difference
         if entry.is_output or not found.agrees:
-            mark = cell("agrees") if found.agrees else cell(found.reason, style="bold red")
-            numbers = (f"{found.max_abs:.1e}", f"{found.max_rel:.1e}", f"{found.max_ulp:.0f}")
-            table.add_row(cell(entry.side), cell(entry.case), cell(entry.name), *numbers, mark)
+            mark = cell(found.verdict) if found.agrees else cell(found.reason, style="bold red")
+            table.add_row(cell(entry.side), cell(entry.case), cell(entry.name), *found.numbers, mark)
     print_table(table)
     if report.matrix:
         print_table(_matrix(report))
@@ -37,12 +43,15 @@ def _matrix(report: ValidationReport) -> Table:
 
 
 def print_circumstances(report: ValidationReport) -> None:
-    """Print to stderr which weights were synthesized, which runtimes are missing, and what could not run."""
+    """Print to stderr what was not tested, which weights were synthesized, and what is missing or could not run."""
+    if report.caveat:
+        echo(report.caveat, err=True)
     if report.random_weights:
         echo(f"synthesized weights: {len(report.random_weights)} (seed {report.seed})", err=True)
     for note in report.notes:
         echo(f"note: {note}", err=True)
     for name, reason in report.absent.items():
-        echo(f"missing: {name}: {reason}", err=True)
+        if name != "caffe2":  # the caveat says so
+            echo(f"missing: {name}: {reason}", err=True)
     for failure in report.failures:
         echo(f"could not run: {failure.side}, {failure.case}: {failure.reason}", err=True)

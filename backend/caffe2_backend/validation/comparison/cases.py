@@ -169,6 +169,11 @@ class Comparison:
                 first.setdefault(result.side, result.case)
         return [(case, side) for side, case in first.items()]
 
+    def compared_sides(self) -> list[Side]:
+        """The sides of which values of outputs were compared: the reference, and those that were compared with it."""
+        compared = {result.side for result in self.results if result.is_output and result.difference.compared}
+        return [side for side in self.sides if side.label in compared or (compared and side is self.reference)]
+
     def matrix(self) -> dict[tuple[str, str], PairDifference]:
         """The largest difference of any output, for every pair of sides."""
         labels = [side.label for side in self.sides]
@@ -183,8 +188,8 @@ class Comparison:
             for name in self.outputs:
                 if name not in a or name not in b:
                     continue
-                compared = True
                 difference = self.difference(name, a[name], b[name])
+                compared = compared or difference.compared
                 if not difference.agrees and not difference.max_abs:
                     return PairDifference(None, agrees=False)
                 agrees = agrees and difference.agrees

@@ -40,7 +40,7 @@ def page(report: ValidationReport, picture: str = "", home: str = "") -> str:
     colours = {side: f"s{i % 4}" for i, side in enumerate(sides)}
     return fill(
         _TEMPLATE,
-        verdict=escape(report.verdict),
+        verdict=escape(report.verdict_text),
         mark=_MARKS[report.verdict],
         model=escape(report.model),
         summary=escape(_summary(report)),
@@ -100,7 +100,9 @@ def _failures(report: ValidationReport) -> str:
     lines = [
         f"<b>{escape(f.side)}</b> could not run {escape(f.case)}: {escape(f.reason[:600])}" for f in report.failures
     ]
-    lines += [f"<b>{escape(name)}</b> is not here: {escape(reason)}" for name, reason in report.absent.items()]
+    absent = {name: reason for name, reason in report.absent.items() if name != "caffe2"}  # the caveat says so
+    lines += [f"<b>{escape(name)}</b> is not here: {escape(reason)}" for name, reason in absent.items()]
+    lines += [escape(report.caveat)] if report.caveat else []
     return "".join(f'<div class="card"><span class="could">{line}</span></div>' for line in lines)
 
 
@@ -115,17 +117,17 @@ def _filters(report: ValidationReport) -> Iterator[str]:
 
 def _row(result: BlobResult) -> str:
     found = result.difference
-    mark = "agree" if found.agrees else "disagree"
+    mark = {"agrees": "agree", "differs": "disagree"}.get(found.verdict, "could")
     tags = " ".join(tag for tag, holds in (("output", result.is_output), ("wrong", not found.agrees)) if holds)
     places = ", ".join(name for name, good in (("NaN", found.nan_agrees), ("Inf", found.inf_agrees)) if not good)
-    numbers = ((found.max_abs, ".1e"), (found.max_rel, ".1e"), (found.max_ulp, ".3g"))
+    numbers = zip((found.max_abs, found.max_rel, found.max_ulp), found.numbers, strict=True)
     cells = [
         f'<td class="name"><code>{escape(result.name)}</code></td>',
-        f'<td class="short"><b class="{mark}">{"agrees" if found.agrees else "differs"}</b></td>',
+        f'<td class="short"><b class="{mark}">{found.verdict}</b></td>',
         f"<td>{escape(result.side)}</td><td>{escape(result.case)}</td>",
-        *(f'<td class="n" data-v="{number!r}">{number:{form}}</td>' for number, form in numbers),
+        *(f'<td class="n" data-v="{number!r}">{text}</td>' for number, text in numbers),
         f'<td class="short" data-v="{found.rtol!r}">{_tolerance(found)}</td>',
-        f"<td>{f'{places} differ' if places else 'same'}</td>",
+        f"<td>{f'{places} differ' if places else 'same' if found.compared else ''}</td>",
         f"<td>{escape(f'{found.dtype}{list(found.shape)}')}</td>",
         f"<td{' class=long' if found.reason else ''}>{escape(found.reason)}</td>",
     ]
@@ -133,6 +135,8 @@ def _row(result: BlobResult) -> str:
 
 
 def _tolerance(found: Difference) -> str:
+    if not found.compared:
+        return ""
     return f"{found.rtol:.1e}, {found.atol:.1e}" if found.rtol or found.atol else "equal"
 
 

@@ -55,7 +55,7 @@ def colouring(sketch: Sketch, report: ValidationReport) -> Colouring:
     """How operators are off: groups of ``_COLOURS``, by the blobs of the report, and the operators that it names."""
     order = list(_COLOURS)
     worst: dict[str, str] = {}
-    for result in report.results:
+    for result in filter(lambda result: result.difference.compared, report.results):
         band = _band(result, report)
         worst[result.name] = max(worst.get(result.name, band), band, key=order.index)
     # Names in a body are its own: they may be those of other blobs outside.

@@ -16,7 +16,8 @@ _SHOWN_HISTOGRAMS: Final = 6
 
 def depth_plot(results: Iterable[BlobResult], colours: Mapping[str, str]) -> str:
     """The largest difference of each blob by the number of operators before it; ``colours`` by side."""
-    return plot([(colours[r.side], r.depth, _height(r), _point_title(r)) for r in results], "depth")
+    compared = (r for r in results if r.difference.compared)
+    return plot([(colours[r.side], r.depth, _height(r), _point_title(r)) for r in compared], "depth")
 
 
 def _height(result: BlobResult) -> float:

@@ -36,6 +36,25 @@ def test_one_step_of_a_float_is_one_ulp() -> None:
     assert found.max_ulp == 1
 
 
+def test_ulps_count_floats() -> None:
+    one = np.float32(1)
+    assert compare(-A, np.nextafter(-A, np.float32(9))).max_ulp == 1
+    assert compare(-np.ones(1, np.float32), np.ones(1, np.float32)).max_ulp == 2 * float(one.view(np.uint32))
+    assert compare(np.ones(1, np.float16), np.full(1, 2, np.float16)).max_ulp == 1024
+    assert compare(np.ones(1), np.full(1, 2.0)).max_ulp == 2.0**52
+    far = compare(np.full(1, -3e38, np.float32), np.full(1, 3e38, np.float32))
+    assert far.max_ulp <= 2**32
+
+
+def test_ulps_near_zero_are_left_out() -> None:
+    near = compare(np.array([0, 1e-6, 1], np.float32), np.array([1e-9, 2e-6, 1], np.float32))
+    assert near.agrees
+    assert (near.max_ulp, near.numbers[2]) == (0, "")
+    assert compare(A, A).numbers == ("0.0e+00", "0.0e+00", "0")
+    exact = compare(np.zeros(1, np.float32), np.ones(1, np.float32), tolerances={})
+    assert exact.max_ulp <= 2**32
+
+
 def test_a_wrong_element_is_named() -> None:
     b = A.copy()
     b[2, 3] += 0.5

@@ -11,6 +11,7 @@ from caffe2_backend import validate
 from caffe2_backend.validation.runtimes.base import AnyModel, Form, Loaded, Value
 from caffe2_backend.validation.runtimes.time_budget import OutOfTimeError
 from caffe2_bridge import Model, RunError
+from caffe2_frontend import to_onnx
 
 X = {"x": np.arange(12, dtype=np.float32).reshape(3, 4)}
 MODEL = Model.of(net(op("Relu", "x", "y"), op("Exp", "x", "z"), outputs="y z"))
@@ -42,6 +43,31 @@ class Fixed:
 ONE, TWO = np.ones(3, np.float32), np.full(3, 2, np.float32)
 
 
+def test_an_agreement_says_what_was_compared() -> None:
+    sigmoid = Model.of(net(op("Sigmoid", "x", "y")))
+    model = to_onnx(sigmoid, inputs={"x": ("float32", [3, 4])})
+    here = ("onnxruntime-cpu", "onnx-reference")
+    tail = "; not compared with Caffe2)"
+    net_alone = validate(sigmoid, X, here)
+    assert net_alone.verdict_text == f"agree (runtimes of the export{tail}"
+    assert net_alone.to_dict()["compared_with_caffe2"] is False
+    assert "not the export." in net_alone.caveat
+    assert validate(sigmoid, X, ("workspace", *here)).verdict_text == net_alone.verdict_text
+    assert validate(model, X, here).verdict_text == f"agree (runtimes of the ONNX model{tail}"
+    assert "not its import." in validate(model, X, here).caveat
+    assert validate(model, X, (*here, "workspace")).verdict_text == f"agree (the ONNX model and the import{tail}"
+    both = validate(sigmoid, X, here, other=model)
+    assert both.verdict_text == f"agree (the export of the model and the other model{tail}"
+    assert validate(sigmoid, X, [Fixed("a", y=ONE), Fixed("b", y=TWO)]).verdict_text == "disagree"
+
+
+def test_real_caffe2_counts_if_an_output_was_compared_with_it() -> None:
+    assert validate(MODEL, X, [Fixed("caffe2", y=ONE), Fixed("b", y=ONE)]).verdict_text == "agree"
+    assert validate(MODEL, X, [Fixed("b", y=ONE), Fixed("caffe2", y=ONE)]).compared_with_caffe2
+    alone = validate(MODEL, X, [Fixed("a", y=ONE), Fixed("b", y=ONE), Fixed("caffe2", z=ONE)])
+    assert (alone.compared_with_caffe2, alone.verdict_text) == (False, "could not run")
+
+
 def test_common_outputs_are_compared_and_the_others_noted() -> None:
     report = validate(MODEL, X, [Fixed("a", y=ONE), Fixed("b", y=ONE, z=TWO)], matrix=True)
     assert report.agrees, report.to_json()
@@ -69,8 +95,6 @@ def test_two_models_with_different_outputs() -> None:
     other = Model.of(net(op("Relu", "x", "y")))
     for one, two in ((MODEL, other), (other, MODEL)):
         assert validate(one, X, ("workspace",), other=two).agrees
-    from caffe2_frontend import to_onnx
-
     report = validate(
         MODEL, X, ("workspace", "onnxruntime-cpu"), other=to_onnx(other, inputs={"x": ("float32", [3, 4])})
     )

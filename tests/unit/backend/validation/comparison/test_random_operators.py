@@ -11,6 +11,7 @@ from support.nets import net, op
 
 from caffe2_backend import validate
 from caffe2_backend.validation.comparison.random_operators import draw_fills, random_values
+from caffe2_backend.validation.render.page import page
 from caffe2_bridge import Model
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
@@ -64,6 +65,17 @@ def test_random_outputs_are_left_out_with_a_note() -> None:
     report = validate(TWO, X, SIDES)
     assert report.agrees, report.to_json()
     assert "random values, of which only shape and dtype are compared: 'z'" in report.notes
+    rows = {(r.name, r.difference.verdict, r.difference.numbers[0]) for r in report.results}
+    assert rows == {("y", "agrees", "0.0e+00"), ("z", "not compared", ""), ("s", "agrees", "0.0e+00")}
+    assert {r.to_dict()["compared"] for r in report.results if r.name == "z"} == {False}
+    assert page(report).count(">not compared<") == 2
+
+
+def test_random_outputs_alone_are_no_agreement_of_values() -> None:
+    model = Model.of(net(op("Dropout", "x", "y m", ratio=0.5, is_test=0), outputs="y"))
+    report = validate(model, X, SIDES, matrix=True)
+    assert report.verdict_text == "agree (shapes and dtypes of random outputs; values are not compared)"
+    assert str(report.pairs["workspace", "onnx-reference"]) == "-"
 
 
 @pytest.mark.oracle
