@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from caffe2_backend.validation.inputs.specs import IMAGE
+from caffe2_backend.validation.inputs.specs import FRAMES, IMAGE
 from caffe2_backend.validation.sizes import Size
 from caffe2_bridge.netdef.parameters import Array, Int8Tensor
 
@@ -29,6 +29,7 @@ class Assumptions:
         fixes_batch: whether the net runs with the batch of ``size`` alone.
         image: height of images, and their width if ``image_width`` is None.
         image_width: width of images.
+        frames: frames of videos.
         rank: of inputs whose rank is unknown.
         rows: rows of weights by name, if later operators depend on them in a way that cannot be inferred.
         width: channels and features of weights if no operator asks for a number.
@@ -43,6 +44,7 @@ class Assumptions:
     fixes_batch: bool = False
     image: int = IMAGE
     image_width: int | None = None
+    frames: int = FRAMES
     rank: int = 1
     rows: Mapping[str, int] = field(default_factory=dict)
     width: int = 16

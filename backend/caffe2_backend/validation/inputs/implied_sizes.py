@@ -10,24 +10,27 @@ from typing import Final
 import numpy as np
 
 from caffe2_backend.validation.inputs.side_inference import SideInference
-from caffe2_backend.validation.inputs.specs import IMAGE
+from caffe2_backend.validation.inputs.specs import FRAMES, IMAGE
 from caffe2_bridge.model import Model
 from caffe2_bridge.netdef.views import NetView
 
 _MOST: Final = 4
 # The batch of the inference; sizes of further cases differ from it.
 _BATCH: Final = 2
+# Numbers of frames of videos, the likeliest first.
+_FRAMES: Final = tuple(dict.fromkeys((FRAMES, 16, 32, 4, *range(1, 17), 64)))
 
 
 @dataclass(frozen=True)
 class ImpliedSizes:
     """Heights and widths that a net admits, the likeliest first, and the batch that a Reshape fixes, if one does.
 
-    ``images`` is empty if nothing restricts them.
+    ``images`` is empty if nothing restricts them; ``frames`` are those of videos with which the net admits them.
     """
 
     images: tuple[tuple[int, int], ...] = ()
     batch: int | None = None
+    frames: int = FRAMES
 
 
 def implied_sizes(model: Model, usual: Sequence[int] = ()) -> ImpliedSizes:
@@ -38,12 +41,23 @@ def implied_sizes(model: Model, usual: Sequence[int] = ()) -> ImpliedSizes:
         usual: sides to prefer, the likeliest first.
     """
     for batch in _batches(model):
-        found = SideInference(model, batch or _BATCH)
+        frames, found = _infer(model, batch or _BATCH)
         if _restricts(found):
             images = _ordered(found, [IMAGE, *usual])
             if images:
-                return ImpliedSizes(images, batch)
+                return ImpliedSizes(images, batch, frames)
     return ImpliedSizes()
+
+
+def _infer(model: Model, batch: int) -> tuple[int, SideInference]:
+    """The inference with the likeliest number of frames that admits an image; the default one if none does."""
+    first = SideInference(model, batch)
+    if first.has_videos and not first.possible.any():
+        for frames in _FRAMES[1:]:
+            found = SideInference(model, batch, frames)
+            if found.possible.any():
+                return frames, found
+    return FRAMES, first
 
 
 def _batches(model: Model) -> list[int | None]:

@@ -15,7 +15,15 @@ from caffe2_bridge.netdef.views import OpView
 
 _TABLE: Final = 50
 _LOOKUPS: Final = ("Gather", "SparseLengths", "BatchGather")
-_IMAGES: Final = CONVOLUTIONS | {"MaxPool", "AveragePool", "SpatialBN", "InstanceNorm", "GroupNorm", "LRN"}
+_IMAGES: Final = CONVOLUTIONS | {
+    "MaxPool",
+    "AveragePool",
+    "SpatialBN",
+    "InstanceNorm",
+    "GroupNorm",
+    "LRN",
+    "ChannelShuffle",
+}
 _SAME_SHAPE: Final = SUMS | {
     "Max",
     "Min",
@@ -67,10 +75,12 @@ def input_shape(
         demanded = (1, batch, demanded[-1])
     if demanded is not None and (rank is None or len(demanded) == rank):
         return demanded
-    if rank == 4 or (rank is None and op.type in _IMAGES):
+    if rank in (4, 5) or (rank is None and op.type in _IMAGES):
         last = op.args.text("order", default="NCHW") == "NHWC" or op.type == "NHWC2NCHW"
         channels = demands.of(name, last=last).channels or CHANNELS
-        return (batch, *assumptions.sides, channels) if last else (batch, channels, *assumptions.sides)
+        is_video = rank == 5 or (rank is None and len(op.args.integers("kernels", default=())) == 3)
+        sides = (assumptions.frames, *assumptions.sides) if is_video else assumptions.sides
+        return (batch, *sides, channels) if last else (batch, channels, *sides)
     return _free_shape(name, op, rank, demands, assumptions)
 
 

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from caffe2_backend.validation.inputs.specs import FRAMES
 from caffe2_backend.validation.inputs.weights import CONVOLUTIONS, LAYERS, PASS, SUMS
 from caffe2_bridge.diagnostics import BridgeError
 from caffe2_bridge.model import Model
@@ -23,10 +24,7 @@ _POOLS: Final = frozenset({"MaxPool", "AveragePool", "LpPool", "Int8MaxPool", "I
 _TRANSPOSED: Final = frozenset({"ConvTranspose", "Int8ConvTranspose"})
 _RESIZES: Final = frozenset({"ResizeNearest", "Int8ResizeNearest", "UpsampleBilinear"})
 _IMAGES: Final = CONVOLUTIONS | _POOLS | {"SpatialBN", "InstanceNorm", "GroupNorm", "LRN"}
-_SAME: Final = (PASS - _POOLS - _RESIZES - {"NHWC2NCHW"}) | {
-    "Abs", "Clip", "Exp", "GroupNorm", "InstanceNorm", "Negative", "Normalize", "Scale", "Sqr", "Sqrt", "StopGradient",
-    "Swish",
-}  # fmt: skip
+_SAME: Final = PASS - _POOLS - _RESIZES - {"NHWC2NCHW"}
 # Values of ``legacy_pad``.
 _VALID, _SAME_PAD, _CAFFE = 1, 2, 3
 
@@ -42,15 +40,19 @@ class SideInference:
     Args:
         model: the net. Operators on blobs of unknown shape exclude nothing.
         batch: of the inputs that are images.
+        frames: of the inputs that are videos.
 
     Attributes:
+        has_videos: whether a window slides over an input in three dims.
         possible: whether the net admits an image of height ``i + 1`` and width ``j + 1``.
         preferred: the same of what the net does not need to run, but is likely: that a Reshape leaves each image of a
             batch in a row.
     """
 
-    def __init__(self, model: Model, batch: int) -> None:
+    def __init__(self, model: Model, batch: int, frames: int = FRAMES) -> None:
         self._batch = batch
+        self._frames = frames
+        self.has_videos = False
         self._shapes: dict[str, Dims | None] = {n: p.shape for n, p in model.init.parameters.items()}
         self._sides = np.arange(1, LARGEST + 1)
         self.possible = np.ones((LARGEST, LARGEST), bool)
@@ -86,8 +88,15 @@ class SideInference:
         return None if shape is None or x is None else shape(self, op, x)
 
     def _image(self, op: OpView) -> Dims:
-        height, width = self._sides[:, None], self._sides[None, :]
-        return (self._batch, height, width, None) if _is_last(op) else (self._batch, None, height, width)
+        sides: Dims = self._sides[:, None], self._sides[None, :]
+        if self._slides_over_frames(op):
+            self.has_videos, sides = True, (self._frames, *sides)
+        return (self._batch, *sides, None) if _is_last(op) else (self._batch, None, *sides)
+
+    def _slides_over_frames(self, op: OpView) -> bool:
+        """Whether the window of an operator on an image has three dims: its kernels, or its weight, say so."""
+        weight = self._shapes.get(op.inputs[1]) if op.type in CONVOLUTIONS else None
+        return len(op.args.integers("kernels", default=()) or (weight or ())[2:]) == 3
 
     def _window(self, op: OpView, x: Dims) -> Dims | None:
         weight = self._shapes.get(op.inputs[1]) if op.type in CONVOLUTIONS else None

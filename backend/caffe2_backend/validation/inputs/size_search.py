@@ -121,7 +121,10 @@ class _Search:
     def works(self, change: Mapping[str, int]) -> bool | None:
         """Whether the model runs with a change; None if it does not, but gets further: then the change is kept."""
         fixed = self.fixed | dict(change)
-        shapes = Layout(self.model, self.net, fixed).shapes(self.size)
+        try:
+            shapes = Layout(self.model, self.net, fixed).shapes(self.size)
+        except RunError:  # too large to be synthesized
+            return False
         if sum(prod(shape) for shape in shapes.values()) > _ELEMENTS:
             return False
         self.left -= 1

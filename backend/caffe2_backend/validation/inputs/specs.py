@@ -19,9 +19,11 @@ from caffe2_bridge.bounds import MAX_RANK, current_limits, hint_of
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.model import Model
 
-# Height and width of images, and their channels, if the model leaves them open.
+# Height and width of images, their channels, and the frames of videos, if the model leaves them open.
 IMAGE: Final = 32
 CHANNELS: Final = 3
+FRAMES: Final = 8
+_IMAGE_RANKS: Final = (4, 5)
 
 
 @dataclass(frozen=True)
@@ -104,9 +106,9 @@ class Layout:
         return list(dict.fromkeys(dim for dim in dims if isinstance(dim, str)))
 
     def image_symbols(self) -> list[str]:
-        """The symbols of heights and widths."""
-        images = [value for value in self.inputs if _has_rank(value) and len(value.type.tensor_type.shape.dim) == 4]
-        dims = (dim for value in images for dim in self._dims.of(value.name)[1:])
+        """The symbols of heights and widths, of images and of videos [N,C,T,H,W]."""
+        shapes = [self._dims.of(value.name) for value in self.inputs if _has_rank(value)]
+        dims = (dim for shape in shapes if len(shape) in _IMAGE_RANKS for dim in shape[1 if len(shape) == 4 else 3 :])
         return [dim for dim in dict.fromkeys(dims) if isinstance(dim, str) and not self._dims.is_batch(dim)]
 
     def image_sides(self, height: int, width: int) -> dict[str, int]:
@@ -114,9 +116,9 @@ class Layout:
         sides: dict[str, int] = {}
         for value in self.inputs:
             dims = self._dims.of(value.name) if _has_rank(value) else []
-            if len(dims) == 4:
+            if len(dims) in _IMAGE_RANKS:
                 sides |= {
-                    dim: size for dim, size in zip(dims[2:], (height, width), strict=True) if isinstance(dim, str)
+                    dim: size for dim, size in zip(dims[-2:], (height, width), strict=True) if isinstance(dim, str)
                 }
         return sides
 
@@ -144,8 +146,8 @@ class Layout:
             return (size.steps, size.batch)[axis]
         if axis == 0:
             return size.batch
-        if rank == 4:
-            return CHANNELS if axis == 1 else IMAGE
+        if rank in _IMAGE_RANKS:
+            return CHANNELS if axis == 1 else FRAMES if axis == rank - 3 else IMAGE
         return size.other
 
 

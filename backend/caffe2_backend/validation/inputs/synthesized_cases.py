@@ -12,7 +12,7 @@ import numpy as np
 from caffe2_backend.validation.inputs.assumptions import Assumptions
 from caffe2_backend.validation.inputs.implied_sizes import implied_sizes
 from caffe2_backend.validation.inputs.size_search import IMAGES
-from caffe2_backend.validation.inputs.specs import IMAGE, Case, given_case
+from caffe2_backend.validation.inputs.specs import FRAMES, IMAGE, Case, given_case
 from caffe2_backend.validation.inputs.synthesize import StuckError, Synthesized, synthesize_inputs
 from caffe2_backend.validation.options import Described, ValidationOptions
 from caffe2_backend.validation.roles import find_roles
@@ -60,6 +60,7 @@ def synthesize_cases(
     whole = _with_parameters(net, first.weights) if first.weights else net
     height, width = assumptions.sides
     notes = [f"images are {height} by {width}"] if {height, width} != {IMAGE} else []
+    notes += [f"videos have {assumptions.frames} frames"] if assumptions.frames != FRAMES else []
     if given:
         cases = [given_case(given)]
     else:
@@ -86,8 +87,9 @@ def first_synthesis(net: Model, assumptions: Assumptions) -> tuple[Synthesized, 
     implied = implied_sizes(net, IMAGES)
     if implied.batch is not None:
         assumptions = replace(assumptions, size=replace(assumptions.size, batch=implied.batch), fixes_batch=True)
+    assumptions = replace(assumptions, frames=implied.frames)
     images = list(dict.fromkeys([*implied.images, *squares]))
-    if not open_ranks and 4 not in assumptions.ranks.values():
+    if not open_ranks and not {4, 5} & set(assumptions.ranks.values()):
         images = images[:1]
     furthest, until = StuckError(-1, "nothing ran", Synthesized()), time.monotonic() + _SECONDS
     for rank in _RANKS if open_ranks else _RANKS[:1]:

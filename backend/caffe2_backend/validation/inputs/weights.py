@@ -22,9 +22,12 @@ PER_CHANNEL: Final = frozenset({"AffineChannel", "InstanceNorm", "GroupNorm", "P
 SUMS: Final = frozenset({"Add", "Sub", "Mul", "Div", "Sum", "SumRelu", "Int8Add", "Int8Sum", "Int8SumRelu"})
 # Operators whose output has the channels of their input.
 PASS: Final = frozenset({
-    "AffineChannel", "AveragePool", "Copy", "Dropout", "Elu", "Int8AveragePool", "Int8Dequantize", "Int8MaxPool",
-    "Int8Quantize", "Int8Relu", "Int8ResizeNearest", "Int8Softmax", "LRN", "LeakyRelu", "MaxPool", "NHWC2NCHW", "PRelu",
-    "Relu", "ResizeNearest", "Sigmoid", "Softmax", "SpatialBN", "Tanh",
+    "Abs", "AffineChannel", "AveragePool", "ChannelShuffle", "Clip", "Copy", "Dropout", "Elu", "Exp", "Gelu",
+    "GroupNorm", "HardSigmoid", "InstanceNorm", "Int8AveragePool", "Int8Dequantize", "Int8MaxPool", "Int8Quantize",
+    "Int8Relu", "Int8ResizeNearest", "Int8Softmax", "LRN", "LeakyRelu", "Log", "LpPool", "MaxPool", "Mish",
+    "NHWC2NCHW", "Negative", "Normalize", "PRelu", "Relu", "ReluN", "ResizeNearest", "Scale", "Selu", "Sigmoid",
+    "Softmax", "Softplus", "Softsign", "SpatialBN", "Sqr", "Sqrt", "StopGradient", "Swish", "Tanh",
+    "UpsampleBilinear",
 })  # fmt: skip
 
 
@@ -110,6 +113,8 @@ def _last(op: OpView) -> bool:
 def _convolution(op: OpView, index: int, first: Shape, demand: Demand, width: int, other: Shape | None) -> Shape:
     group, transposed = op.args.integer("group", default=1), "Transpose" in op.type
     channels = _channels(op, first)
+    if channels % group:
+        raise RunError(f"the {channels} channels of {op.inputs[0]!r} are not a multiple of the {group} groups")
     if index > 1:
         if other is not None:
             return (other[(-1 if _last(op) else 1) if transposed else 0],)
@@ -243,6 +248,8 @@ class Demands:
             if demand is None and reach and op.outputs and op.outputs[0] != name:
                 passed = _passed(op, name, last=last)
                 demand = None if passed is None else _shared(op, self._of(op.outputs[0], passed, reach - 1, found))
+            if demand in (None, Demand()) and op.type == "ChannelShuffle":
+                demand = Demand(op.args.integer("group"), multiple=True)
             if demand is not None and demand != Demand():
                 return demand
         linked = (self._of(inner, last, reach - 1, found) for inner in self._links.get(name, ()) if reach)

@@ -11,6 +11,7 @@ from conformance.recording import operator
 from support.cells import fills
 
 from caffe2_backend import validate
+from caffe2_backend.validation import run_validation
 from caffe2_backend.validation.comparison.random_operators import random_values
 from caffe2_backend.validation.forms import Forms
 from caffe2_backend.validation.inputs.generate import generate, missing_weights
@@ -63,6 +64,34 @@ def test_weights_that_are_made_up_fit_and_keep_values_alive() -> None:
     assert all(np.array_equal(params[name], again[name]) for name in params)
     other = generate(Forms(classifier()), options=ValidationOptions(seed=2, sizes=SIZES, random_weights=True))
     assert not np.array_equal(params["conv_w"], other.forms.net.params["conv_w"])
+
+
+def test_channels_pass_a_channel_shuffle_to_its_groups() -> None:
+    ops = [
+        operator("Conv", ["x", "w0"], ["a"], kernel=1),
+        operator("SpatialBN", ["a", "s", "b", "m", "v"], ["n"], is_test=1),
+        operator("ChannelShuffle", ["n"], ["c"], group=1, kernel=1),
+        operator("Conv", ["c", "w"], ["y"], kernel=3, pad=1, group=60),
+    ]
+    report = validate(Model.of(net(ops, ["x", "w0", "s", "b", "m", "v", "w"])), runtimes=SIDES, random_weights=True)
+    assert report.agrees, report.to_json()
+
+
+@pytest.mark.parametrize("group", [3, 4])
+def test_a_channel_shuffle_demands_a_multiple_of_its_groups(group: int) -> None:
+    ops = [
+        operator("Conv", ["x", "w"], ["a"], kernel=1),
+        operator("ChannelShuffle", ["a"], ["y"], group=group, kernel=1),
+    ]
+    report = validate(Model.of(net(ops, ["x", "w"])), runtimes=SIDES, random_weights=True)
+    assert report.agrees, report.to_json()
+
+
+def test_channels_that_are_no_multiple_of_the_groups_are_named() -> None:
+    ops = [operator("MaxPool", ["x"], ["a"], kernel=2), operator("Conv", ["a", "w"], ["y"], kernel=3, group=7)]
+    image = ValidationOptions(runtimes=SIDES, random_weights=True, described={"x": ("float32", (2, 16, 32, 32))})
+    with pytest.raises(RunError, match=r"the 16 channels of 'a' are not a multiple of the 7 groups"):
+        run_validation(Model.of(net(ops, ["x", "w"])), options=image)
 
 
 def test_an_image_grows_until_the_window_fits() -> None:

@@ -66,6 +66,37 @@ def test_a_layer_fixes_the_image_in_real_caffe2() -> None:
     assert report.agrees, report.to_json()
 
 
+@pytest.mark.parametrize(
+    "runtimes", [SIDES, pytest.param(("caffe2", "onnxruntime-cpu"), marks=pytest.mark.oracle)], ids=["own", "caffe2"]
+)
+def test_a_layer_fixes_the_frames_of_a_video(runtimes: tuple[str, ...]) -> None:
+    ops = [
+        op("Conv", "x w b", "c", kernels=[3, 3, 3], strides=[2, 2, 2], pads=[1, 1, 1, 1, 1, 1]),
+        op("Relu", "c", "r"),
+        op("AveragePool", "r", "p", kernels=[2, 16, 16]),
+        op("FC", "p f g", "y"),
+    ]
+    given = model(ops, "x", {"w": (12, 3, 3, 3, 3), "b": (12,), "f": (5, 12), "g": (5,)})
+    assert implied_sizes(given).frames == 4
+    assert shapes(given) == [(1, 3, 4, 32, 32), (3, 3, 4, 32, 32), (2, 3, 4, 32, 32)]
+    assert "videos have 4 frames" in made(given).notes
+    report = validate(given, runtimes=runtimes)
+    assert report.agrees, report.to_json()
+
+
+def test_a_video_without_restrictions_is_small() -> None:
+    given = model([op("Conv", "x w b", "y", kernels=[3, 3, 3])], "x", {"w": (4, 3, 3, 3, 3), "b": (4,)})
+    assert shapes(given)[0] == (1, 3, 8, 32, 32)
+
+
+def test_sizes_that_are_too_large_are_left_out_of_the_search() -> None:
+    """The last candidates have one size for all dims: 131^5 elements exceed what may be synthesized."""
+    text = """<ir_version: 9, opset_import: ["" : 20]>
+        g (float[A,B,C,D,E] x) => (float[127,131] y) <int64[2] to = {127, 131}> { y = Reshape(x, to) }"""
+    found = generate(Forms(onnx.parser.parse_model(text)))
+    assert "no sizes of the inputs were found" in found.notes[0]
+
+
 def test_height_and_width_may_differ() -> None:
     ops = [op("Conv", "x w b", "c", kernel=5), op("MaxPool", "c", "p", kernel=2, stride=2), op("FC", "p f g", "y")]
     given = model(ops, "x", {"w": (4, 3, 5, 5), "b": (4,), "f": (2, 4 * 10 * 22), "g": (2,)})
