@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from caffe2_backend.admission import OnnxModel, load_ir
 from caffe2_backend.options import Foreign, ImportOptions, Placement
@@ -27,6 +28,7 @@ def to_netdef(
     device: Placement = None,
     base_dir: str | os.PathLike[str] | None = None,
     int8: bool = False,
+    inputs: Mapping[str, Any] | None = None,
 ) -> Model:
     """Convert an ONNX model to a Caffe2 model whose external inputs and outputs are named as the graph's.
 
@@ -44,6 +46,9 @@ def to_netdef(
             themselves). Files outside of the folder are not read, nor links that leave it.
         int8: make Caffe2's Int8 operators of what lies between QuantizeLinear and DequantizeLinear, where their results
             differ from ONNX's by one step of the scale at most; by default such parts are computed in float.
+        inputs: ``(dtype, shape)`` of inputs of which more is known than the model declares: sizes of dims, as in
+            ``{"x": ("float32", [1, 512])}``. A dim is an integer, a name, or None for that of the model; a symbolic dim
+            that gets a size gets it everywhere.
 
     Returns:
         The model. The net argument ``onnx_types``, which Caffe2 ignores, holds element types and shapes of its inputs.
@@ -52,9 +57,11 @@ def to_netdef(
     Raises:
         ConversionError: the model cannot be converted; holds every diagnostic, in the order of the nodes.
         NetFormatError: ``onnx_model`` is not an ONNX model.
-        OptionError: ``foreign`` is not one of its values, or ``device`` has a name that the model does not have.
+        OptionError: ``foreign`` is not one of its values, ``device`` or ``inputs`` has a name that the model does not
+            have, or an input is not as described.
+        InputSpecError: the description of an input has another form.
     """
-    return import_model(onnx_model, ImportOptions(foreign, device, base_dir, int8)).model
+    return import_model(onnx_model, ImportOptions(foreign, device, base_dir, int8, inputs or {})).model
 
 
 @dataclass(frozen=True)

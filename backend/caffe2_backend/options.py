@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal, get_args
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
 
 from caffe2_bridge.diagnostics import OptionError
+from caffe2_frontend.interop.types import TensorInfo, tensor_info
 
 Foreign = Literal["error", "carry"]
 # One device for all operators that can run there, or the device of each named input or parameter.
@@ -23,20 +24,29 @@ class ImportOptions:
         device: where operators run, or where named inputs and parameters are.
         base_dir: the folder of the model's external data; None: that of the file.
         int8: whether quantized parts become Caffe2's Int8 operators.
+        inputs: for each input of which more is known than the model declares, ``(dtype, shape)``.
+
+    Attributes:
+        described: ``inputs``, each as a TensorInfo.
 
     Raises:
         OptionError: ``foreign`` is not one of its values.
+        InputSpecError: the description of an input has another form.
     """
 
     foreign: Foreign = "error"
     device: Placement = None
     base_dir: str | os.PathLike[str] | None = None
     int8: bool = False
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    described: Mapping[str, TensorInfo] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         choices = get_args(Foreign)
         if self.foreign not in choices:
             raise OptionError(f"foreign must be one of {', '.join(choices)}, not {self.foreign!r}")
+        described = {name: tensor_info(name, spec) for name, spec in self.inputs.items()}
+        object.__setattr__(self, "described", described)
 
     @property
     def carries_nodes(self) -> bool:

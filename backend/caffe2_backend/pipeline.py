@@ -6,6 +6,7 @@ from typing import Final
 
 from caffe2_backend.passes.assign_devices import AssignDevices
 from caffe2_backend.passes.convert_opset import ConvertOpset, RelabelOpset
+from caffe2_backend.passes.describe_inputs import DescribeInputs
 from caffe2_backend.passes.expand_functions import ExpandFunctions
 from caffe2_backend.passes.flatten import InferShapes, InlineFunctions, LiftConstants
 from caffe2_backend.passes.fold_constants import FoldConstants
@@ -20,6 +21,7 @@ from caffe2_backend.state import Import
 from caffe2_bridge.passes import Pass, RaiseErrors
 
 IMPORT: Final[tuple[Pass[Import], ...]] = (
+    DescribeInputs(),
     RestoreOperators(),
     InlineFunctions(),
     MoveContributed(),

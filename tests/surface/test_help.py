@@ -23,7 +23,7 @@ COMMANDS = {
     "run": ("MODEL", "--init", "--inputs PATH", "-o, --outputs PATH", "--output NAME", "--device TEXT", "cuda:N"),
     "show": ("MODEL", "--init", "Summarize"),
     "ops": ("--json", "by family"),
-    "import": ("MODEL", "-o, --output PATH", "--foreign [error|carry]", "--device [NAME=]DEVICE", "--int8", "--format"),
+    "import": ("MODEL", "--input NAME=DTYPE[DIMS]", "-o, --output PATH", "--foreign [error|carry]", "--device [NAME=]DEVICE", "--int8", "--format"),
     "convert": ("MODEL OUT", "--predictor NAME", "--format [pb|pbtxt|minidb|lmdb|leveldb]"),
     "validate": (
         "--other PATH", "--output NAME", "--against RUNTIME", "--device TEXT", "--steps", "--lockstep", "--report PATH",

@@ -26,6 +26,7 @@ from caffe2_frontend.interop.domains import is_standard
 from caffe2_frontend.interop.names import Names
 from caffe2_frontend.interop.operator_base import RefusedBodyError, UnsupportedError
 
+_FOR_WANT_OF_SIZES: Final = frozenset({"needs-constant", "needs-shape"})
 # Attributes that older exporters left behind; they do not change what a node computes.
 _MEANINGLESS: Final = frozenset({"consumed_inputs"})
 
@@ -38,6 +39,7 @@ class Lowering:
         converters: the converters by operator type.
         names: the names of all blobs.
         carries_nodes: whether nodes without an equivalent in Caffe2 are carried unchanged.
+        sizes_hint: what to type to fix open sizes of the inputs; empty if none are open.
         parameters: the parameters so far, by name.
         diagnostics: the diagnostics so far.
     """
@@ -45,6 +47,7 @@ class Lowering:
     converters: Mapping[str, Converter]
     names: Names
     carries_nodes: bool
+    sizes_hint: str = ""
     parameters: dict[str, Parameter] = field(default_factory=dict)
     diagnostics: list[Diagnostic] = field(default_factory=list)
 
@@ -71,7 +74,7 @@ class Lowering:
             if self.carries_nodes:
                 return [carried(node, lambda graph, name: self._body(graph, here.enter(name)))]
             if not isinstance(error, RefusedBodyError):
-                self.report(error.code, error.reason, here, error.hint)
+                self.report(error.code, error.reason, here, self._hint(error))
                 self._report_unknown_inside(node, here)
             return []
         except BridgeError:
@@ -82,6 +85,12 @@ class Lowering:
         for name, array in made.constants.items():
             self.parameters[name] = constant_parameter(name, array)
         return made.ops
+
+    def _hint(self, error: UnsupportedError) -> str:
+        """The hint of a refusal: open sizes of the inputs may be why a shape, or a constant, is unknown."""
+        if not self.sizes_hint or error.code not in _FOR_WANT_OF_SIZES:
+            return error.hint
+        return self.sizes_hint if error.code == "needs-shape" else f"{self.sizes_hint}; or {error.hint}"
 
     def _converted(self, node: ir.Node, here: Location) -> Emitted:
         converter = self.converter(node)

@@ -37,7 +37,7 @@ class Op(OperatorBase[Value], Emitter):
     """
 
     allows_scalar_axis: ClassVar[bool] = True
-    shape_hint: ClassVar[str] = "give the graph's inputs shapes, or run onnx.shape_inference on the model"
+    shape_hint: ClassVar[str] = CARRY_HINT
 
     def __init__(
         self,

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
+from caffe2_backend.described_inputs import sizes_hint
 from caffe2_backend.lowering.carry import describe_net
 from caffe2_backend.lowering.lower import Lowering, value_names
 from caffe2_backend.lowering.types import STORED_AS
@@ -32,7 +33,9 @@ class LowerGraph(FunctionalPass[Import]):
         model = state.model
         graph = model.graph
         names = Names({*value_names(model), *reserved_names(graph)})
-        lowering = Lowering(converters() if state.lowers else {}, names, carries_nodes=state.options.carries_nodes)
+        lowering = Lowering(
+            converters() if state.lowers else {}, names, state.options.carries_nodes, sizes_hint(graph.inputs)
+        )
         net = NetDef(name=graph.name or "net")
         location = Location(net.name)
         lowering.initializers(graph.initializers.values(), net, location)

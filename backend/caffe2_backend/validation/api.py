@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import onnx
 
+from caffe2_backend.described_inputs import describe_proto
 from caffe2_backend.validation.comparison.cases import Comparison
 from caffe2_backend.validation.comparison.random_operators import draw_fills
 from caffe2_backend.validation.comparison.training_steps import (
@@ -38,6 +39,7 @@ from caffe2_bridge.model import Model
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_bridge.ssa.outputs import omitted_outputs
 from caffe2_bridge.storage import Location, locate
+from caffe2_frontend.interop.types import tensor_info
 
 _LISTED: Final = 3
 
@@ -185,7 +187,7 @@ def _read(model: ModelLike, options: ValidationOptions) -> tuple[AnyModel, list[
     """A model with the chosen outputs, an init net found by its contents and its random fills drawn; and notes."""
     found = with_outputs(read_model(model), options.outputs)
     if not isinstance(found, Model):
-        return found, []
+        return describe_proto(found, {name: tensor_info(name, spec) for name, spec in options.described.items()}), []
     found, notes = find_weights(found, required=not options.random_weights)
     found, drawn = draw_fills(found)
     if drawn:

@@ -125,6 +125,15 @@ def write_inputs(folder: Path) -> Path:
     return path
 
 
+def test_inputs_of_an_onnx_model_are_described(tmp_path: Path) -> None:
+    text = """<ir_version: 9, opset_import: ["" : 20]> g (float[N,3] x) => (float[N,3] y) { y = Relu(x) }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
+    code, text = run(tmp_path / "m.onnx", *AGAINST, "--input", "x=[7,3]", "--json")
+    assert (code, {tuple(r["shape"]) for r in json.loads(text)["results"]}) == (0, {(7, 3)})
+    code, text = run(tmp_path / "m.onnx", *AGAINST, "--input", "z=[7,3]")
+    assert (code, "the model has no input 'z': its inputs are 'x'" in text) == (2, True)
+
+
 def test_json_follows_its_schema() -> None:
     code, text = run(MODELS / "gru", *AGAINST, "--json", "--matrix")
     found = json.loads(text)

@@ -37,6 +37,31 @@ def test_a_carried_model_runs_again(tmp_path: Path) -> None:
     np.testing.assert_array_equal(y, np.argwhere(x))
 
 
+GATHER = """<ir_version: 9, opset_import: ["" : 20]>
+g (float[N,4] x, int64[M,K] i) => (float[P,Q] y) { y = GatherND(x, i) }"""
+
+
+def test_described_inputs(tmp_path: Path) -> None:
+    words = ["import", str(written(tmp_path, GATHER)), "-o", str(tmp_path / "net")]
+    refused = CliRunner().invoke(main, words)
+    assert refused.exit_code == 1
+    assert "--input 'i=int64[1,1]'" in refused.output
+    result = CliRunner().invoke(main, [*words, "--input", "i=int64[M,1]"])
+    assert result.exit_code == 0, result.output
+    count = len(load(tmp_path / "net").predict_net.op)
+    text = f"net/ (predict_net.pb, init_net.pb): {count} operators, all of them Caffe2's own."
+    assert result.output.replace(str(tmp_path) + "/", "") == f"Wrote {text}\n"
+    unknown = CliRunner().invoke(main, [*words, "--input", "indices=int64[M,1]"])
+    assert unknown.exit_code == 2
+    assert "the model has no input 'indices': its inputs are 'i', 'x'" in unknown.output
+
+
+def test_carried_operators_are_counted(tmp_path: Path) -> None:
+    words = ["import", str(written(tmp_path)), "-o", str(tmp_path / "net"), "--foreign", "carry", "--format", "pbtxt"]
+    text = CliRunner().invoke(main, words).output
+    assert "net/ (predict_net.pbtxt, init_net.pbtxt): 4 operators, 1 of them carried as ONNX operators." in text
+
+
 def test_what_caffe2_lacks_is_told_and_nothing_written(tmp_path: Path) -> None:
     target = tmp_path / "net"
     result = CliRunner().invoke(main, ["import", str(written(tmp_path, LACKING)), "-o", str(target)])

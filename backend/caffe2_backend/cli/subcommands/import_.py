@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,6 +11,9 @@ from caffe2_backend.cli.errors import reports_errors
 from caffe2_backend.cli.output.console import progress
 from caffe2_backend.cli.output.echo import echo
 from caffe2_bridge.storage import AnyPath
+
+if TYPE_CHECKING:
+    from caffe2_backend.importer import ImportedModel
 
 
 def _parse_placement(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> str | dict[str, str] | None:
@@ -26,6 +29,7 @@ def _parse_placement(_: click.Context, __: click.Parameter, values: tuple[str, .
 
 @click.command(name="import")
 @options.model
+@options.inputs
 @click.option("-o", "--output", "target", required=True, type=options.LOCATION, help="The folder to write.")
 @click.option(
     "--foreign", type=click.Choice(["error", "carry"]), default="error", show_default=True,
@@ -43,18 +47,25 @@ def _parse_placement(_: click.Context, __: click.Parameter, values: tuple[str, .
     help="The format of the nets.",
 )  # fmt: skip
 @reports_errors()
-def import_(model: AnyPath, target: AnyPath, foreign: Any, devices: Any, int8: bool, form: Any) -> None:
+def import_(
+    model: AnyPath, inputs: dict[str, Any], target: AnyPath, foreign: Any, devices: Any, int8: bool, form: Any
+) -> None:  # fmt: skip
     """Convert MODEL, an .onnx file, to a Caffe2 net and its init net."""
     from caffe2_backend.importer import import_model
     from caffe2_backend.options import ImportOptions
     from caffe2_bridge import save
 
     with progress("importing"):
-        imported = import_model(model, ImportOptions(foreign, devices, int8=int8))
+        imported = import_model(model, ImportOptions(foreign, devices, int8=int8, inputs=inputs))
         save(imported.model, target, format=form)
+    written = f"{target}/ (predict_net.{form}, init_net.{form})" if form in ("pb", "pbtxt") else str(target)
+    echo(f"Wrote {written}: {_operators(imported)}.")
+
+
+def _operators(imported: ImportedModel) -> str:
+    """How many operators a net has, and which of them are not Caffe2's, or are those of an exported net."""
     ops = imported.model.predict_net.op
-    carried = sum(bool(op.domain) for op in ops)
-    echo(
-        f"{target}: {len(ops)} operators, {carried} carried as ONNX operators, "
-        f"{sum(imported.restored.values())} restored from the Caffe2 net of an export"
-    )
+    carried, restored = sum(bool(op.domain) for op in ops), sum(imported.restored.values())
+    kinds = f"{carried} of them carried as ONNX operators" if carried else "all of them Caffe2's own"
+    origin = f"; restored from the Caffe2 net of an export: {restored}" if restored else ""
+    return f"{len(ops)} operators, {kinds}{origin}"
