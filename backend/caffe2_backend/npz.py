@@ -1,4 +1,4 @@
-"""Read .npz files, which may be damaged, or claim to be larger than they are."""
+"""Read .npz files, which may be damaged, or claim to be larger than they are, and write them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import struct
 import tokenize
 import zipfile
 import zlib
+from collections.abc import Mapping
 from typing import IO, Any, Final
 
 import numpy as np
@@ -38,6 +39,17 @@ def read_npz(path: AnyPath) -> dict[str, Any]:
         raise
     except _MALFORMED as error:
         raise NetFormatError(f"not an .npz file of plain arrays: {error}", str(path)) from None
+
+
+def write_npz(path: AnyPath, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Write arrays by name, atomically: names may hold slashes; string tensors are written as text. Raises OSError."""
+    from caffe2_frontend.interop.files.onnx_files import replacing
+
+    with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
+        for name, array in arrays.items():
+            plain = array.astype(str) if array.dtype == object else array
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as part:
+                np.lib.format.write_array(part, np.ascontiguousarray(plain).reshape(plain.shape), allow_pickle=False)
 
 
 def _read_array(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: AnyPath) -> npt.NDArray[Any]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from caffe2_backend.npz import read_npz
+from caffe2_backend.npz import read_npz, write_npz
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.storage import AnyPath
 
@@ -23,16 +22,10 @@ def write_arrays(path: AnyPath, arrays: Mapping[str, Any]) -> None:
 
     Raises RunError for a sequence, a map or a missing optional value, which an .npz file has no array for.
     """
-    from caffe2_frontend.interop.files.onnx_files import replacing
-
     for name, value in arrays.items():
         if not isinstance(value, np.ndarray):
             kind = "empty" if value is None else "a map" if isinstance(value, dict) else "a sequence"
             raise RunError(
                 f"output {name!r} is {kind}, which an .npz file cannot hold: choose other outputs with --output"
             )
-    with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
-        for name, array in arrays.items():
-            plain = array.astype(str) if array.dtype == object else array
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as part:
-                np.lib.format.write_array(part, np.ascontiguousarray(plain).reshape(plain.shape), allow_pickle=False)
+    write_npz(path, arrays)

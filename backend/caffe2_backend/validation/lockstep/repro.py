@@ -1,33 +1,52 @@
-"""A minimal repro: one operator on both sides, with its inputs and outputs."""
+"""A minimal repro: one operator on both sides, with its inputs and outputs, and a script that runs it again."""
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-
-from caffe2_backend.admission import load_proto
+from caffe2_backend.npz import write_npz
 from caffe2_backend.runtime import Int8Tensor
 from caffe2_backend.validation.lockstep.steps import Point
-from caffe2_backend.validation.runtimes import AnyModel, Value, find_runtime
 from caffe2_bridge.files.saver import replace_file
 from caffe2_bridge.model import Model
 from caffe2_bridge.storage import AnyPath, published
 
-SCRIPT: Final = """\
+_SCRIPT: Final = '''\
+"""Run one operator on both sides again, and print how far the results are apart."""
+
 import numpy as np
-from caffe2_backend.validation.lockstep.repro import rerun
-expected, actual = rerun("reference"), rerun("candidate")
-for (name, one), (_, other) in zip(expected.items(), actual.items()):
-    print(name, "differs by", np.abs(np.asarray(one, float) - np.asarray(other, float)).max())
-"""
+from caffe2_backend import Int8Tensor, Predictor
+
+# By folder: the runtime of the side, the model, the output, and scales and zero points of Int8 tensors. The results of
+# other runtimes than onnxruntime and this project's workspace are those that were recorded.
+SIDES = {sides}
+
+
+def values(side, file):
+    arrays, scales = np.load(f"{{side}}/{{file}}"), SIDES[side][3]
+    return {{name: Int8Tensor(arrays[name], *scales[name]) if name in scales else arrays[name] for name in arrays}}
+
+
+def result(side):
+    runtime, model, output, _ = SIDES[side]
+    if runtime not in {again}:
+        return values(side, "outputs.npz")[output]
+    return Predictor(f"{{side}}/{{model}}", outputs=[output]).run(values(side, "inputs.npz"))[output]
+
+
+one, other = (np.asarray(getattr(found, "data", found), float) for found in map(result, SIDES))
+print(SIDES["reference"][2], "differs by", np.abs(one - other).max())
+'''
+_RUN_AGAIN: Final = ("workspace", "onnxruntime-cpu", "onnxruntime-cuda")
+_MODELS: Final = {True: "predict_net.pb", False: "model.onnx"}
 
 
 def write_repro(folder: AnyPath, reference: tuple[str, Point], candidate: tuple[str, Point]) -> None:
-    """Write a folder: ``reference/`` and ``candidate/`` (model, inputs, outputs, runtime) and ``repro.py``.
+    """Write a folder: ``reference/`` and ``candidate/`` (model, inputs, outputs) and ``repro.py``.
+
+    The names of the arrays are those of the blobs.
 
     Args:
         folder: to write; it is created if it does not exist.
@@ -35,55 +54,29 @@ def write_repro(folder: AnyPath, reference: tuple[str, Point], candidate: tuple[
         candidate: the same of the other side.
     """
     with published(folder) as local:
-        _write_repro(local, reference, candidate)
+        _write_repro(local, {"reference": reference, "candidate": candidate})
 
 
-def _write_repro(folder: Path, reference: tuple[str, Point], candidate: tuple[str, Point]) -> None:
-    for name, (runtime, point) in (("reference", reference), ("candidate", candidate)):
+def _write_repro(folder: Path, sides: Mapping[str, tuple[str, Point]]) -> None:
+    described = {}
+    for side, (runtime, point) in sides.items():
         assert point.cut is not None
-        part = folder / name
+        part = folder / side
         part.mkdir(parents=True, exist_ok=True)
         model = point.cut.model
-        if isinstance(model, Model):
-            replace_file(part / "predict_net.pb", model.predict_net.SerializeToString())
-        else:
-            replace_file(part / "model.onnx", model.SerializeToString())
-        replace_file(part / "runtime", f"{runtime}\n{point.name}\n".encode())
+        file = _MODELS[isinstance(model, Model)]
+        net = model.predict_net if isinstance(model, Model) else model
+        replace_file(part / file, net.SerializeToString())
         _write(part / "inputs.npz", point.cut.inputs)
         _write(part / "outputs.npz", {point.name: point.value})
-    replace_file(folder / "repro.py", SCRIPT.encode())
-
-
-def rerun(folder: str | Path) -> dict[str, Value]:
-    """Run one side of a repro again, and return its outputs by name. Raises RunError, OSError."""
-    part = Path(folder)
-    runtime, output = (part / "runtime").read_text(encoding="utf-8").splitlines()
-    net = part / "predict_net.pb"
-    model: AnyModel = Model.of(net.read_bytes()) if net.is_file() else load_proto(part / "model.onnx")
-    return find_runtime(runtime).load(model).run(_read(part / "inputs.npz"), [output])
+        described[side] = (runtime, file, point.name, _scales({**point.cut.inputs, point.name: point.value}))
+    replace_file(folder / "repro.py", _SCRIPT.format(sides=described, again=_RUN_AGAIN).encode())
 
 
 def _write(path: Path, values: Mapping[str, Any]) -> None:
-    arrays: dict[str, Any] = {}
-    for name, value in values.items():
-        if isinstance(value, Int8Tensor):
-            arrays[name] = value.data
-            arrays[f"{name}//int8"] = np.array([value.scale, value.zero_point])
-        else:
-            arrays[name] = value.astype(str) if value.dtype == object else value
-    content = io.BytesIO()
-    np.savez(content, **{name.replace("/", "\\"): array for name, array in arrays.items()})
-    replace_file(path, content.getvalue())
+    write_npz(path, {n: value.data if isinstance(value, Int8Tensor) else value for n, value in values.items()})
 
 
-def _read(path: Path) -> dict[str, Value]:
-    with np.load(path, allow_pickle=False) as file:
-        arrays = {name.replace("\\", "/"): file[name] for name in file.files}
-    values: dict[str, Value] = {}
-    for name, array in arrays.items():
-        if name.endswith("//int8"):
-            continue
-        known = arrays.get(f"{name}//int8")
-        plain = array.astype(object) if array.dtype.kind == "U" else array
-        values[name] = plain if known is None else Int8Tensor(plain, float(known[0]), int(known[1]))
-    return values
+def _scales(values: Mapping[str, Any]) -> dict[str, tuple[float, int]]:
+    int8 = {name: value for name, value in values.items() if isinstance(value, Int8Tensor)}
+    return {name: (float(value.scale), int(value.zero_point)) for name, value in int8.items()}

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 from support.paths import MODELS
@@ -129,14 +125,3 @@ def test_an_operator_that_cannot_run_is_told() -> None:
     found = lock_step(good, Side("bad", bad.runtime, Model(broken, fault.bad.init)), fault.case)
     assert found is not None
     assert found.op_type == "NoSuchOperator"
-
-
-def test_the_repro_runs_by_itself(tmp_path: Path) -> None:
-    fault = next(f for f in FAULTS if f.name.startswith("argument 4"))
-    found = lock_step(*sides(fault), fault.case, repro=tmp_path / "repro")
-    assert found is not None
-    folder = Path(found.folder)
-    script = (folder / "repro.py").read_text(encoding="utf-8")
-    assert len(script.splitlines()) == 5
-    done = subprocess.run([sys.executable, "repro.py"], cwd=folder, capture_output=True, text=True, check=True)
-    assert float(done.stdout.split()[-1]) == pytest.approx(found.difference.max_abs, rel=1e-4)
