@@ -20,7 +20,7 @@ COMMANDS = {
         "--recompute [none|steps]",
         "--int8 [exact|qdq]", "--fp16", "--fp16-io [float16|float32]", "--external-data [BYTES]",
     ),
-    "run": ("MODEL", "--init", "--inputs PATH", "-o, --outputs PATH", "--output NAME", "--device TEXT", "cuda:N"),
+    "run": ("MODEL", "--init", "--inputs PATH", "--random-inputs", "--input NAME=DTYPE[DIMS]", "--seed", "-o, --outputs PATH", "--output NAME", "--device TEXT", "cuda:N"),
     "show": ("MODEL", "--init", "Summarize"),
     "ops": ("--json", "by family"),
     "import": ("MODEL", "--input NAME=DTYPE[DIMS]", "-o, --output PATH", "--foreign [error|carry]", "--device [NAME=]DEVICE", "--int8", "--format"),

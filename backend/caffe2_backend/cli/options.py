@@ -87,6 +87,7 @@ runtimes = click.option(
 random_weights = click.option(
     "--random-weights", is_flag=True, help="Synthesize missing weights with shapes that fit the operators."
 )
+seed = click.option("--seed", type=int, default=2018, show_default=True, help="Seed of synthesized inputs and weights.")
 _NOT_NEGATIVE: Final = click.FloatRange(min=0)
 
 

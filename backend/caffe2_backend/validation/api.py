@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import onnx
@@ -181,6 +182,16 @@ def run_validation(
         subjects=tuple(dict.fromkeys(side.subject for side in compared)),
         compared_with_caffe2=any(side.is_caffe2 for side in compared),
     )
+
+
+def synthesize(model: ModelLike, options: ValidationOptions = DEFAULTS) -> Generated:
+    """Synthesize inputs with which a model runs, and weights that it lacks, as a validation does.
+
+    Raises as :func:`validate`.
+    """
+    read, notes = _read(model, options)
+    made = generate(Forms(read, options.described), None, options)
+    return replace(made, notes=(*notes, *made.notes))
 
 
 def _read(model: ModelLike, options: ValidationOptions) -> tuple[AnyModel, list[str]]:

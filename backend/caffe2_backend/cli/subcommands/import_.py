@@ -66,6 +66,10 @@ def _operators(imported: ImportedModel) -> str:
     """How many operators a net has, and which of them are not Caffe2's, or are those of an exported net."""
     ops = imported.model.predict_net.op
     carried, restored = sum(bool(op.domain) for op in ops), sum(imported.restored.values())
-    kinds = f"{carried} of them carried as ONNX operators" if carried else "all of them Caffe2's own"
+    if len(ops) == 1:
+        count, kinds = "1 operator", "carried as an ONNX operator" if carried else "Caffe2's own"
+    else:
+        count = f"{len(ops)} operators"
+        kinds = f"{carried} of them carried as ONNX operators" if carried else "all of them Caffe2's own"
     origin = f"; restored from the Caffe2 net of an export: {restored}" if restored else ""
-    return f"{len(ops)} operators, {kinds}{origin}"
+    return f"{count}, {kinds}{origin}"

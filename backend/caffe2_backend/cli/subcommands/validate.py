@@ -47,7 +47,7 @@ from caffe2_bridge.storage import AnyPath
 @click.option("--repro", type=options.LOCATION, help="Write that operator with its inputs to this folder.")
 @click.option("--report", type=options.LOCATION, help="Write the report to this file, as a page of HTML.")
 @options.as_json("report")
-@click.option("--seed", type=int, default=2018, show_default=True, help="Seed of synthesized inputs and weights.")
+@options.seed
 @options.tolerances
 @options.recurrent
 @click.option("--caffe2-python", metavar="PATH", help="The Python that has real Caffe2.")

@@ -36,7 +36,8 @@ def result(side):
     return Predictor(f"{{side}}/{{model}}", outputs=[output]).run(values(side, "inputs.npz"))[output]
 
 
-one, other = (np.asarray(getattr(found, "data", found), float) for found in map(result, SIDES))
+results = [found.data if isinstance(found, Int8Tensor) else found for found in map(result, SIDES)]
+one, other = (np.asarray(found, float) for found in results)
 print(SIDES["reference"][2], "differs by", np.abs(one - other).max())
 '''
 _RUN_AGAIN: Final = ("workspace", "onnxruntime-cpu", "onnxruntime-cuda")

@@ -59,7 +59,9 @@ def test_from_url_to_url(folder: str, model: str) -> None:
             assert found["y"].tolist() == [[0.0, 2.0]]
         assert "Relu" in succeeds("show", source)
     assert "minidb" in succeeds("convert", model, f"{folder}/m.minidb", "--format", "minidb")
-    assert f"{folder}/back: 1 operators" in succeeds("import", f"{folder}/m.onnx", "-o", f"{folder}/back")
+    assert f"Wrote {folder}/back/ (predict_net.pb, init_net.pb): 1 operator, Caffe2's own" in succeeds(
+        "import", f"{folder}/m.onnx", "-o", f"{folder}/back"
+    )
     assert c2.load(f"{folder}/back").outputs == ("y",)
     page = f"{folder}/report.html"
     runtimes = ("--against", "onnxruntime-cpu", "--against", "onnx-reference")
