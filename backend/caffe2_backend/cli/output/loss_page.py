@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from html import escape
 from pathlib import Path
 from typing import Final
 
 from caffe2_backend.training.checkpoint import Checkpoint
-from caffe2_backend.validation.render.template import fill
+from caffe2_backend.validation.render.template import escape, fill
 from caffe2_bridge.storage import AnyPath
 from caffe2_frontend.interop.files.onnx_files import replacing
 

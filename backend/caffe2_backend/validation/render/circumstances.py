@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from html import escape
 
+from caffe2_backend.validation.render.template import escape
 from caffe2_backend.validation.report import ValidationReport
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from html import escape
 from pathlib import Path
 from typing import Final
 
 from caffe2_backend.validation.render.circumstances import circumstances
 from caffe2_backend.validation.render.plots import depth_plot, histogram, plot, worst_results
-from caffe2_backend.validation.render.template import fill
+from caffe2_backend.validation.render.template import escape, fill
 from caffe2_backend.validation.report import BlobResult, Divergence, OptimizationFault, ValidationReport
 from caffe2_backend.validation.values import Difference
 from caffe2_bridge.storage import Location, locate

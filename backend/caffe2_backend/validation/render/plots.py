@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape
 from typing import Final
 
+from caffe2_backend.validation.render.template import escape
 from caffe2_backend.validation.report import BlobResult
 
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM = 720, 260, 46, 26

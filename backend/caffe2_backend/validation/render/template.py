@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import html
 from pathlib import Path
 from string import Template
 from typing import Final
+
+from caffe2_bridge.diagnostics.printable import printable
 
 _FOLDER: Final = Path(__file__).parent
 
@@ -14,6 +17,11 @@ def fill(template: Path, **parts: str) -> str:
     head = _text(_FOLDER / "head.html").rstrip("\n")
     shared = {"head": head, "style": _text(_FOLDER / "style.css"), "script": _text(_FOLDER / "tables.js")}
     return Template(_text(template)).substitute(shared, **parts)
+
+
+def escape(text: str) -> str:
+    """Return a text, which may hold names from models, as HTML; characters that are not printable are escaped."""
+    return html.escape(printable(text, keep="\n\t"))
 
 
 def _text(path: Path) -> str:
