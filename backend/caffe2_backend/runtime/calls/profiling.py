@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,17 +11,20 @@ import numpy as np
 from caffe2_backend.runtime.calls.blob_workspace import Workspace
 from caffe2_backend.runtime.devices.device_names import with_net_device
 from caffe2_backend.runtime.values import Int8Tensor, NoBlobError
+from caffe2_bridge.control import inner_operators
 from caffe2_bridge.devices import BlobProfile, OperatorProfile, Profile
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.model import Model
-from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
+from caffe2_bridge.netdef.views import OpView
+from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 
 
 def profile_model(model: Model, inputs: Mapping[str, Any], *, device: str | None = None, runs: int = 10) -> Profile:
     """Run the operators of a model one at a time, each several times in a row, and measure them.
 
-    An operator with bodies is measured as a whole. Without the fusions of the net as a whole, times add up to more than
-    that of the net.
+    An operator computes the outputs that the net reads, as in the net's export: a recurrent net may be an LSTM. One
+    with bodies is measured as a whole. Without the fusions of the net as a whole, such as of an LSTM with the FC before
+    it, times add up to more than that of the net.
 
     Args:
         model: the model.
@@ -41,22 +44,39 @@ def profile_model(model: Model, inputs: Mapping[str, Any], *, device: str | None
     for name, value in inputs.items():
         workspace.feed(name, value)
     net = model.predict_net
-    operators = tuple(_measure(workspace, index, with_net_device(op, net), runs) for index, op in enumerate(net.op))
-    return Profile(net.name, place, operators)
+    steps = zip(net.op, outputs_read(net, model.outputs), strict=True)
+    operators = (
+        _measure(workspace, index, with_net_device(op, net), outputs, runs) for index, (op, outputs) in enumerate(steps)
+    )
+    return Profile(net.name, place, tuple(operators))
 
 
-def _measure(workspace: Workspace, index: int, op: OperatorDef, runs: int) -> OperatorProfile:
+def outputs_read(net: NetDef, outputs: Collection[str]) -> list[tuple[str, ...]]:
+    """For each operator, those of its outputs that later operators read or the net outputs; all if there are none."""
+    found: list[tuple[str, ...]] = []
+    live = set(outputs)
+    for op in reversed(net.op):
+        found.append(tuple(name for name in op.output if name in live) or tuple(op.output))
+        live.difference_update(op.output)
+        live.update(name for each in (OpView(op, 0), *inner_operators(OpView(op, 0))) for name in each.inputs)
+    return found[::-1]
+
+
+def _measure(workspace: Workspace, index: int, op: OperatorDef, outputs: Collection[str], runs: int) -> OperatorProfile:
     """Run an operator ``runs`` + 1 times on the same inputs: those that it overwrites are fed again."""
     read = tuple(_describe(workspace, op.input))
+    net = NetDef(op=[op], external_output=outputs)
     overwritten = {name: value for name in {*op.input} & {*op.output} if (value := _value(workspace, name)) is not None}
     seconds = []
     for _ in range(runs + 1):
         for name, value in overwritten.items():
             workspace.feed(name, value)
         start = time.perf_counter()
-        workspace.run_operator_once(op)
+        workspace.run_net_once(net)
         seconds.append(time.perf_counter() - start)
-    return OperatorProfile(index, op.type, op.name, read, tuple(_describe(workspace, op.output)), tuple(seconds[1:]))
+    known = {blob.name: blob for blob in _describe(workspace, outputs)}
+    written = tuple(known.get(name, BlobProfile(name)) for name in op.output)
+    return OperatorProfile(index, op.type, op.name, read, written, tuple(seconds[1:]))
 
 
 def _describe(workspace: Workspace, names: Iterable[str]) -> Iterable[BlobProfile]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import numpy as np
 import pytest
+from conformance.recording import operator
 from support.commands import call
 from support.nets import net, op
+from support.paths import ROOT
 
-from caffe2_backend.runtime.calls.profiling import profile_model
-from caffe2_bridge import Model, Profile, construct_init_net_from_params, save
+from caffe2_backend.runtime.calls.profiling import outputs_read, profile_model
+from caffe2_bridge import Model, Profile, construct_init_net_from_params, load, save
 from caffe2_bridge.diagnostics import RunError
 
 INIT = construct_init_net_from_params({"w": np.eye(3, dtype=np.float32), "b": np.zeros(3, np.float32)})
@@ -36,6 +39,31 @@ def test_each_operator_is_measured_on_the_inputs_of_one_run() -> None:
         profile_model(Model.of(PREDICT, INIT), {"x": X}, runs=0)
     with pytest.raises(RunError, match="'x'"):
         profile_model(Model.of(PREDICT, INIT), {})
+
+
+def test_an_operator_computes_the_outputs_that_the_net_reads(caplog: pytest.LogCaptureFixture) -> None:
+    """The cell states of every step, which nothing reads, would make a Scan of the LSTM."""
+    caplog.set_level(logging.INFO)
+    model = load(ROOT / "models" / "char_rnn")
+    arrays = {
+        "input_blob": np.zeros((2, 1, 94), np.float32), "seq_lengths": np.array([2], np.int32),
+        "hidden_init": np.zeros((1, 1, 192), np.float32), "cell_init": np.zeros((1, 1, 192), np.float32),
+    }  # fmt: skip
+    found = profile_model(model, arrays, runs=1)
+    assert "becomes a Scan" not in caplog.text
+    assert {blob.name: blob.shape for blob in found.operators[1].outputs} == {
+        "LSTM/hidden_state_all": (2, 1, 192), "LSTM/hidden_state_last": (1, 1, 192), "LSTM/cell_state_all": (),
+        "LSTM/cell_state_last": (1, 1, 192), "LSTM/step_workspaces": (),
+    }  # fmt: skip
+
+
+def test_outputs_that_bodies_and_later_operators_read() -> None:
+    branch = net(op("Relu", "b", "t"), inputs="b", outputs="t")
+    predict = net(
+        op("Split", "x", "a b c"), op("Sigmoid", "x", "k"), operator("If", ["k"], ["t"], then_net=branch),
+        op("Copy", "x", "c"), op("Sum", "t c", "y"), op("Dropout", "y", "z mask"), outputs="y",
+    )  # fmt: skip
+    assert outputs_read(predict, ["y"]) == [("b",), ("k",), ("t",), ("c",), ("y",), ("z", "mask")]
 
 
 def test_the_command_writes_a_profile(tmp_path: Path) -> None:
