@@ -190,15 +190,19 @@ def _finish(
 ) -> ir.Graph:
     """The graph, with each output under its own name; an input, a constant or a blob of another name gets an Identity.
 
-    An input that is an output too keeps its name, and the output gets a new one.
+    An input may be an output itself. Where an output is a later value of a blob that is an input, too, the input keeps
+    its name, and the output gets a new one.
     """
+    given = {value.name: value for value in inputs}
     used: set[ir.Value] = set(inputs)
-    taken = {value.name for value in inputs}
     made = {value.name: value for value in scope.constants.values}
     made |= {value.name: value for node in scope.nodes for value in node.outputs}
     results = []
     for output, value in outputs:
         assert value is not None
+        if given.get(output) is value:
+            results.append(value)
+            continue
         holder = made.get(output)
         if holder is not None and holder is not value:
             _rename(holder, scope.names.fresh(output))  # an earlier value of a blob that is written in place
@@ -208,7 +212,7 @@ def _finish(
             traces.given[output] = result
             if value.name == output and value.const_value is not None:
                 _rename(value, scope.names.fresh(output))
-        result.name = scope.names.fresh(output) if output in taken else output
+        result.name = scope.names.fresh(output) if output in given else output
         used.add(result)
         results.append(result)
     graph = ir.Graph(inputs, results, nodes=scope.nodes, name=name, opset_imports={"": scope.opset})

@@ -22,7 +22,7 @@ class NetInterface:
     """The blobs of a net, seen from outside.
 
     Attributes:
-        needs: blobs that it reads in any case and neither makes nor gets from its init net.
+        needs: blobs that it reads in any case, or passes on, and neither makes nor gets from its init net.
         may_need: blobs that it reads depending on the branches taken.
         writes: blobs that it writes.
         made: parameters, and blobs that the rest of the init net makes.
@@ -63,6 +63,8 @@ class NetInterface:
         scopes = {name: Opaque(op.proto) for op in view.ops for name in _remade(op)}
         own = {*scopes, *made}
         needs = tuple(name for name in effects.exposed if name not in own)
+        if not state:  # otherwise they stay in the workspace
+            needs = tuple(dict.fromkeys((*needs, *_passed_on(net, {*own, *effects.may}))))
         soft = {**effects.soft, **effects.through}
         may_need = tuple(name for name in soft if name not in effects.exposed and name not in own)
         writes = tuple(name for name in effects.may if name not in scopes)
@@ -85,6 +87,12 @@ class NetInterface:
             scopes=scopes,
             undeclared=_undeclared(view, effects),
         )
+
+
+def _passed_on(net: NetDef, made: Collection[str]) -> list[str]:
+    """The inputs that are outputs as they are."""
+    inputs = set(net.external_input).difference(made)
+    return [name for name in declared_outputs(net) if name in inputs]
 
 
 def _remade(op: OpView) -> tuple[str, ...]:

@@ -66,6 +66,7 @@ def to_float16(model: ir.Model, *, keep_io: bool) -> Half:
     proto = infer_shapes(proto)
     _split_constants(proto.graph, blocked)
     _forget_types_of_initializers(proto.graph)
+    passed = _take_passed_on(proto.graph)
     half = convert(
         proto,
         disable_shape_infer=True,
@@ -75,6 +76,9 @@ def to_float16(model: ir.Model, *, keep_io: bool) -> Half:
         min_positive_val=SMALLEST,
         max_finite_val=LARGEST,
     )
+    given = {value.name: value for value in half.graph.input}
+    for index, name in passed:
+        half.graph.output.insert(index, given[name])
     move_casts(half, weights)
     converted = with_weights(half, model)
     for value in converted.graph.initializers.values():
@@ -84,6 +88,15 @@ def to_float16(model: ir.Model, *, keep_io: bool) -> Half:
     half_names = {name for name, value in converted.graph.initializers.items() if value.dtype == ir.DataType.FLOAT16}
     clamped = {name: count for name, count in counts.items() if count and name in half_names}
     return Half(converted, Counter(types.values()), clamped)
+
+
+def _take_passed_on(graph: onnx.GraphProto) -> list[tuple[int, str]]:
+    """Remove the outputs that are inputs: the converter would write a second value of each name."""
+    inputs = {value.name for value in graph.input}
+    passed = [(index, value.name) for index, value in enumerate(graph.output) if value.name in inputs]
+    for index, _ in reversed(passed):
+        del graph.output[index]
+    return passed
 
 
 def _split_constants(graph: onnx.GraphProto, blocked: Container[str]) -> None:
