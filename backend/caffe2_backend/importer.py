@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import onnx_ir as ir
+
 from caffe2_backend.admission import OnnxModel, load_ir
 from caffe2_backend.options import Foreign, ImportOptions, Placement
 from caffe2_backend.pipeline import IMPORT
@@ -19,6 +21,7 @@ from caffe2_bridge.model import Model
 from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.passes import run_passes
 from caffe2_bridge.storage import locate
+from caffe2_frontend.interop.input_defaults import SEPARATE_INITIALIZERS
 
 
 def to_netdef(
@@ -52,7 +55,8 @@ def to_netdef(
 
     Returns:
         The model. The net argument ``onnx_types``, which Caffe2 ignores, holds element types and shapes of its inputs.
-        Initializers are parameters, also those that the graph lists as inputs.
+        Initializers are parameters. Those that the graph lists as inputs stay inputs with defaults for an export,
+        unless they are constants of the net, as a note says, or the format of the model demands that all are listed.
 
     Raises:
         ConversionError: the model cannot be converted; holds every diagnostic, in the order of the nodes.
@@ -66,20 +70,41 @@ def to_netdef(
 
 @dataclass(frozen=True)
 class ImportedModel:
-    """The result of an import: the model, and the number of restored operators of Caffe2, by type."""
+    """The result of an import.
+
+    Attributes:
+        model: the Caffe2 model.
+        restored: the number of restored operators of Caffe2, by type.
+        inputs: the inputs of the ONNX graph, in order, with those that have a default.
+    """
 
     model: Model
     restored: Mapping[str, int]
+    inputs: tuple[str, ...]
 
 
 def import_model(onnx_model: OnnxModel, options: ImportOptions) -> ImportedModel:
     """:func:`to_netdef` with its options as one object, and a count of restored operators."""
     with CollectorPaused():
-        state = run_passes(IMPORT, Import(load_ir(onnx_model, options.base_dir), options))
+        loaded = load_ir(onnx_model, options.base_dir)
+        inputs = tuple(str(value.name) for value in loaded.graph.inputs)
+        state = run_passes(IMPORT, _begin(loaded, options))
     assert state.net is not None  # LowerGraph makes it
     log_diagnostics(state.findings)
     source = str(locate(onnx_model)) if isinstance(onnx_model, str | os.PathLike) else ""
-    return ImportedModel(Model(state.net, _init_net(state.parameters), source), state.restored)
+    return ImportedModel(Model(state.net, _init_net(state.parameters), source), state.restored, inputs)
+
+
+def _begin(model: ir.Model, options: ImportOptions) -> Import:
+    """The state before the first pass, which owns the model."""
+    for value in model.graph.inputs:
+        if value.name in options.required and value.is_initializer():
+            del model.graph.initializers[value.name]
+            value.const_value = None
+    defaults = [value for value in model.graph.inputs if value.is_initializer()]
+    read = tuple(str(value.name) for value in defaults if value.uses() or value.is_graph_output())
+    demands_inputs = model.ir_version is not None and model.ir_version < SEPARATE_INITIALIZERS
+    return Import(model, options, read, demands_inputs)
 
 
 def _init_net(parameters: Mapping[str, Parameter]) -> InitNet:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import onnx
@@ -11,26 +13,37 @@ import onnx_ir as ir
 from onnx.backend.base import Backend, BackendRep, namedtupledict
 
 from caffe2_backend.admission import OnnxModel
-from caffe2_backend.importer import to_netdef
+from caffe2_backend.importer import import_model
+from caffe2_backend.options import ImportOptions
+from caffe2_backend.runtime.sessions.missing_inputs import require_inputs
 from caffe2_backend.runtime.sessions.onnx_session import OnnxSession
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.model import Model
-from caffe2_frontend import to_onnx
+from caffe2_frontend import ExportOptions, convert
+from caffe2_frontend.interop.files.serialize import to_proto
 
 
 class Caffe2Rep(BackendRep):
-    """A model that is ready to run; ``model`` is its Caffe2 net."""
+    """A model that is ready to run; ``model`` is its Caffe2 net.
 
-    def __init__(self, model: Model, session: OnnxSession, inputs: Sequence[str]) -> None:
-        self.model = model
-        self._session = session
-        self._inputs = tuple(inputs)
+    Defaults of inputs are constants of the net. For runs that replace some of them the model is converted again,
+    without these.
+    """
+
+    def __init__(self, model: OnnxModel, options: ImportOptions, device: str) -> None:
+        self._source, self._options, self._device = model, options, device
+        imported = import_model(model, options)
+        self.model = imported.model
+        self._required, self._inputs = self.model.inputs, imported.inputs
+        self._sessions = {frozenset[str](): _session(self.model, device)}
+        self._lock = threading.Lock()
 
     def run(self, inputs: Any, **_: Any) -> tuple[Any, ...]:
         """Run the model once.
 
         Args:
-            inputs: the values of the graph's inputs in their order, or a mapping by name, or one array.
+            inputs: the values of the graph's inputs in their order, without those that have defaults or with all of
+                them, or a mapping by name, or one array.
 
         Returns:
             The outputs, in the graph's order, and by name as attributes where their names allow it.
@@ -39,12 +52,34 @@ class Caffe2Rep(BackendRep):
             RunError: the inputs do not fit the model, or the run fails.
         """
         if not isinstance(inputs, Mapping):
-            values = inputs if isinstance(inputs, list | tuple) else [inputs]
-            if len(values) != len(self._inputs):
-                raise RunError(f"the model has {len(self._inputs)} inputs, and {len(values)} values were given")
-            inputs = dict(zip(self._inputs, values, strict=True))
-        outputs: tuple[Any, ...] = namedtupledict("Outputs", self.model.outputs)(*self._session.run_values(inputs))
+            inputs = self._named(inputs if isinstance(inputs, list | tuple) else [inputs])
+        require_inputs(inputs, self._inputs)
+        session = self._taking(frozenset(inputs).difference(self._required))
+        outputs: tuple[Any, ...] = namedtupledict("Outputs", self.model.outputs)(*session.run_values(inputs))
         return outputs
+
+    def _named(self, values: Sequence[Any]) -> dict[str, Any]:
+        """Values in the graph's order, by name."""
+        for names in (self._required, self._inputs):
+            if len(names) == len(values):
+                return dict(zip(names, values, strict=True))
+        own, more = len(self._required), len(self._inputs) - len(self._required)
+        optional = f", and {more} with defaults" if more else ""
+        raise RunError(f"the model has {own} inputs{optional}, and {len(values)} values were given")
+
+    def _taking(self, replaced: frozenset[str]) -> OnnxSession:
+        """The session in which these defaults are replaced."""
+        with self._lock:
+            if replaced not in self._sessions:
+                imported = import_model(self._source, replace(self._options, required=replaced))
+                self._sessions[replaced] = _session(imported.model, self._device)
+            return self._sessions[replaced]
+
+
+def _session(model: Model, device: str) -> OnnxSession:
+    """A session for a net, whose parameters are constants."""
+    converted = convert(model, options=ExportOptions(defaults=False))
+    return OnnxSession(to_proto(converted).SerializeToString(), device)
 
 
 def prepare(
@@ -61,9 +96,7 @@ def prepare(
         ConversionError: the model cannot be converted.
         RunError: onnxruntime cannot run it, or the device does not exist.
     """
-    caffe2 = to_netdef(model, foreign="carry", base_dir=base_dir)
-    session = OnnxSession(to_onnx(caffe2).SerializeToString(), _device(device))
-    return Caffe2Rep(caffe2, session, caffe2.inputs)
+    return Caffe2Rep(model, ImportOptions("carry", base_dir=base_dir), _device(device))
 
 
 def run_model(

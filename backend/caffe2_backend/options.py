@@ -24,6 +24,7 @@ class ImportOptions:
         device: where operators run, or where named inputs and parameters are.
         base_dir: the folder of the model's external data; None: that of the file.
         int8: whether quantized parts become Caffe2's Int8 operators.
+        required: inputs whose defaults are left out, so that nothing takes them for constants.
         inputs: for each input of which more is known than the model declares, ``(dtype, shape)``.
 
     Attributes:
@@ -38,6 +39,7 @@ class ImportOptions:
     device: Placement = None
     base_dir: str | os.PathLike[str] | None = None
     int8: bool = False
+    required: frozenset[str] = frozenset()
     inputs: Mapping[str, Any] = field(default_factory=dict)
     described: Mapping[str, TensorInfo] = field(init=False, repr=False)
 

@@ -30,6 +30,8 @@ class Import:
     Attributes:
         model: the ONNX model.
         options: the options of the import.
+        defaults: the initializers that are inputs, too, where something reads them.
+        demands_inputs: whether the format of the model demands that every initializer is an input.
         lowers: false where all operators are carried unchanged, since the model's opset could not be converted.
         net: the Caffe2 net, once the graph is lowered.
         parameters: its parameters by name.
@@ -40,6 +42,8 @@ class Import:
 
     model: ir.Model
     options: ImportOptions = DEFAULTS
+    defaults: tuple[str, ...] = ()
+    demands_inputs: bool = False
     lowers: bool = True
     net: NetDef | None = None
     parameters: Mapping[str, Parameter] = field(default_factory=dict)

@@ -94,6 +94,11 @@ class Model:
         """Names of the external outputs that are tensors, in order."""
         return declared_outputs(self.predict_net)
 
+    def with_inputs(self, names: Iterable[str]) -> Model:
+        """The model in which these parameters are inputs; the same model if none is a parameter."""
+        init = self.init.with_inputs(names)
+        return self if init is self.init else Model(self.predict_net, init, self.source)
+
     def with_outputs(self, names: Iterable[str] | None) -> Model:
         """The model that declares these outputs instead of its own; the same model for None.
 

@@ -36,6 +36,8 @@ class ExportOptions:
         fp16_io: with ``fp16``, the type of float32 inputs and outputs.
         training: whether the blobs that the net updates become inputs and outputs; None if the net computes gradients,
             updates parameters, and ``outputs`` is None.
+        defaults: whether the parameters that an import describes as inputs are inputs with defaults; if not, they are
+            constants, as all other parameters are.
 
     Attributes:
         described: ``inputs``, each as a TensorInfo.
@@ -57,6 +59,7 @@ class ExportOptions:
     fp16: bool = False
     fp16_io: Float16Io = "float16"
     training: bool | None = None
+    defaults: bool = True
     described: Mapping[str, TensorInfo] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -52,7 +52,13 @@ def prepare(predict_net: Message | bytes | Model, init_net: Message | bytes | No
     training = find_training(model, options)
     outputs = _wanted_outputs(model, options, states, training)
     stored = _stored_infos(model.predict_net)
-    given = {**{state.initial: state.info for state in states}, **training.inputs, **options.described}
+    defaults = _defaults(model, options, stored)
+    given = {
+        **{state.initial: state.info for state in states},
+        **dict.fromkeys(defaults, TensorInfo()),
+        **training.inputs,
+        **options.described,
+    }
     given = {name: info.merged(stored.get(name, TensorInfo())) for name, info in given.items()}
     init = model.init.with_inputs(given)
     net = _declare_blobs(model, init, given, outputs)
@@ -73,7 +79,7 @@ def prepare(predict_net: Message | bytes | Model, init_net: Message | bytes | No
         implied_outputs=outputs is None and not model.outputs,
         states={state.initial: declared.index(state.last) for state in states},
         updates={name: declared.index(name) for name in training.updated},
-        initial=training.initial,
+        initial={**defaults, **training.initial},
         losses=tuple(declared.index(name) for name in training.losses if name in declared),
         opset=working if options.opset is None else options.opset,
         working_opset=working,
@@ -108,6 +114,15 @@ def _stored_infos(net: NetDef) -> dict[str, TensorInfo]:
     for name, how in read_input_quantization(net).items():
         infos[name] = replace(infos[name], quantization=how)
     return infos
+
+
+def _defaults(model: Model, options: ExportOptions, stored: Mapping[str, TensorInfo]) -> dict[str, Parameter]:
+    """The parameters that are inputs with defaults: an import described them as inputs, and the caller does not."""
+    if not options.defaults:
+        return {}
+    parameters, declared = model.init.parameters, set(model.predict_net.external_input)
+    found = {name: parameters[name] for name in stored if name in parameters and name in declared}
+    return {name: value for name, value in found.items() if value.scale is None and name not in options.described}
 
 
 def _describe_declared(

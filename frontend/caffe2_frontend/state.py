@@ -51,7 +51,8 @@ class Export:
         states: for the initial value of each carried state, an input, the index of the graph output that feeds it in
             the next call; empty unless the export is stateful.
         updates: the same for each blob that a training net updates; empty unless the export is one of training.
-        initial: the values of updated blobs before the first step, where they are known.
+        initial: the defaults of inputs: values of updated blobs before the first step, where they are known, and
+            parameters that an import described as inputs.
         losses: the indices of the graph outputs that gradients start from, of a training export.
         opset: the opset of the result.
         working_opset: the opset in which the graph is built.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 import onnx_ir as ir
@@ -68,14 +68,21 @@ def describe_net(
     graph: ir.Graph,
     opsets: dict[str, int],
     quantized: Mapping[str, Quantization] | None = None,
+    defaults: Iterable[ir.Value] = (),
     *,
     stores_bits: bool = False,
 ) -> None:
     """Write the types of a net's inputs, with the quantization of Int8 tensors, and the opset versions that it uses.
 
-    ``stores_bits``: whether inputs of types that Caffe2 has no tensors of are described by the types of their bits.
+    Args:
+        net: the net.
+        graph: the graph that it was made of.
+        opsets: the versions of the domains.
+        quantized: the quantization of Int8 tensors.
+        defaults: parameters that are inputs with defaults, too: a described parameter is one.
+        stores_bits: whether inputs of types that Caffe2 has no tensors of are described by the types of their bits.
     """
-    inputs = [_as_bits(value) if stores_bits else value for value in graph.inputs]
+    inputs = [_as_bits(value) if stores_bits else value for value in (*graph.inputs, *defaults)]
     infos = [_info(value, (quantized or {}).get(str(value.name))) for value in inputs]
     if infos:
         net.arg.append(Argument(name=INPUT_TYPES, strings=infos))

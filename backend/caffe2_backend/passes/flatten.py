@@ -17,11 +17,9 @@ from caffe2_frontend.interop.bodies import all_nodes
 from caffe2_frontend.interop.domains import is_standard
 from caffe2_frontend.interop.files.strip_weights import drop_generated_dim_names, without_weights
 from caffe2_frontend.interop.inference.shape_inference import infer_shapes
+from caffe2_frontend.interop.input_defaults import SEPARATE_INITIALIZERS
 
 logger = logging.getLogger(__name__)
-
-# The first version of ONNX's file format in which initializers need not be inputs.
-_SEPARATE_INITIALIZERS: Final = 4
 
 
 class InlineFunctions(InPlacePass[Import]):
@@ -35,8 +33,8 @@ class InlineFunctions(InPlacePass[Import]):
             common.InlinePass()(state.model)
         make_names_unique(state.model)  # inference finds values by name
         common.RemoveInitializersFromInputsPass()(state.model)
-        if state.model.ir_version is None or state.model.ir_version < _SEPARATE_INITIALIZERS:
-            state.model.ir_version = _SEPARATE_INITIALIZERS
+        if state.model.ir_version is None or state.model.ir_version < SEPARATE_INITIALIZERS:
+            state.model.ir_version = SEPARATE_INITIALIZERS
 
 
 class LiftConstants(InPlacePass[Import]):

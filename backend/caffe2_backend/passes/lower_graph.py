@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import onnx_ir as ir
 
@@ -14,12 +14,15 @@ from caffe2_backend.lowering.types import STORED_AS
 from caffe2_backend.ops import converters
 from caffe2_backend.restore.operators import DOMAIN, reserved_names
 from caffe2_backend.state import Import
+from caffe2_bridge.control import all_names
 from caffe2_bridge.diagnostics import Location, Severity
 from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.passes import FunctionalPass
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend.interop.names import Names
 from caffe2_frontend.interop.types import Quantization
+
+_LISTED: Final = 3
 
 
 class LowerGraph(FunctionalPass[Import]):
@@ -40,18 +43,40 @@ class LowerGraph(FunctionalPass[Import]):
         location = Location(net.name)
         lowering.initializers(graph.initializers.values(), net, location)
         net.op.extend(lowering.graph(graph, location))
+        net.external_output.extend(str(value.name) for value in graph.outputs)
+        defaults = _read_defaults(state, lowering, net, location)
         inputs = [str(value.name) for value in graph.inputs]
         net.external_input.extend(dict.fromkeys([*inputs, *lowering.parameters]))
-        net.external_output.extend(str(value.name) for value in graph.outputs)
         opsets = {domain: version for domain, version in model.opset_imports.items() if domain != DOMAIN}
         describe_net(
-            net, graph, opsets if any(op.domain for op in net.op) else {}, state.quantized,
+            net, graph, opsets if any(op.domain for op in net.op) else {}, state.quantized, defaults,
             stores_bits=not lowering.carries_nodes,
         )  # fmt: skip
         _note_stored_bits(graph, lowering, location)
         parameters = {name: _as_int8(value, state.quantized.get(name)) for name, value in lowering.parameters.items()}
         found = (*state.findings, *lowering.diagnostics)
         return replace(state, net=net, parameters=parameters, findings=found)
+
+
+def _read_defaults(state: Import, lowering: Lowering, net: NetDef, location: Location) -> list[ir.Value]:
+    """The parameters that are inputs with defaults in an export again, as operators read them.
+
+    A value for one that no operator reads any more, because it became an argument or a part of another parameter, would
+    change nothing: it is not a parameter either.
+    """
+    used = {*all_names(net)}
+    constant = [name for name in state.defaults if name in lowering.parameters and name not in used]
+    for name in constant:
+        del lowering.parameters[name]
+    if constant and not state.demands_inputs:
+        listed = ", ".join(map(repr, constant[:_LISTED])) + (
+            f" and {len(constant) - _LISTED} more" * (len(constant) > _LISTED)
+        )
+        reason = f"the defaults of inputs are constants of the net, which takes no other values for them: {listed}"
+        lowering.report("note", reason, location, severity=Severity.NOTE)
+    if state.demands_inputs:
+        return []
+    return [state.model.graph.initializers[name] for name in state.defaults if name in lowering.parameters]
 
 
 def _note_stored_bits(graph: ir.Graph, lowering: Lowering, location: Location) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from caffe2_backend.runtime.sessions.missing_inputs import missing_inputs
+from caffe2_backend.runtime.sessions.missing_inputs import missing_inputs, require_inputs
 from caffe2_backend.runtime.values import Array
 from caffe2_bridge.diagnostics import OptionError, RunError
 
@@ -67,19 +67,24 @@ class StepBatches:
 
 
 def make_batches(
-    arrays: Mapping[str, Array], inputs: Sequence[str], batch_size: int | None, types: Mapping[str, str]
+    arrays: Mapping[str, Array],
+    inputs: Sequence[str],
+    batch_size: int | None,
+    types: Mapping[str, str],
+    optional: Collection[str] = (),
 ) -> Batches:
     """Make batches.
 
     Args:
         arrays: an array for each input, whose leading dim is cut into batches; or arrays named ``STEP/INPUT``, each of
             which is the whole input of one step.
-        inputs: the names of the inputs of a step. Other arrays are left out.
+        inputs: the names of the inputs of a step.
         batch_size: rows of a batch; None for all.
         types: what is known of the inputs, for errors.
+        optional: names of inputs that may be left out.
 
     Raises:
-        RunError: an input is not given, or the arrays do not fit together.
+        RunError: an input is not given, a name is not one of an input, or the arrays do not fit together.
         OptionError: ``batch_size`` does not fit the data.
     """
     by_step = [_STEP_KEY.fullmatch(key) for key in arrays]
@@ -87,11 +92,13 @@ def make_batches(
         if batch_size is not None:
             raise OptionError("batch size must not be given for arrays that are named STEP/INPUT: they are batches")
         keys = [(int(found[1]), found[2]) for found in by_step if found is not None]
+        require_inputs(dict.fromkeys(name for _, name in keys), inputs, optional)
         return _by_step(dict(zip(keys, arrays.values(), strict=True)), inputs, types)
+    require_inputs(arrays, inputs, optional)
     missing = [name for name in inputs if name not in arrays]
     if missing:
         raise missing_inputs(missing, types)
-    return _by_rows({name: arrays[name] for name in inputs}, batch_size)
+    return _by_rows(arrays, batch_size)
 
 
 def _by_step(arrays: Mapping[tuple[int, str], Array], inputs: Sequence[str], types: Mapping[str, str]) -> StepBatches:
@@ -102,7 +109,10 @@ def _by_step(arrays: Mapping[tuple[int, str], Array], inputs: Sequence[str], typ
         missing = [name for name in inputs if (step, name) not in arrays]
         if missing:
             raise RunError(f"step {step} of the data: {missing_inputs(missing, types)}")
-    return StepBatches([{name: arrays[step, name] for name in inputs} for step in numbers])
+    steps: list[dict[str, Array]] = [{} for _ in numbers]
+    for (step, name), array in arrays.items():
+        steps[step][name] = array
+    return StepBatches(steps)
 
 
 def _by_rows(arrays: Mapping[str, Array], batch_size: int | None) -> RowBatches:

@@ -48,6 +48,7 @@ class NetTrainer:
                 "fills the parameters that it updates"
             )
         self.inputs, self.losses = model.inputs, found.losses
+        self.optional = init.replaceable.difference(found.updated)
         outputs = training_outputs(model.predict_net, found)
         self.candidates = outputs if loss is None else tuple(dict.fromkeys((*outputs, loss)))
         self._given, self._model, self._updated = given, model, found.updated

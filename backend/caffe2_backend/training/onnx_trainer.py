@@ -51,6 +51,7 @@ class OnnxTrainer:
         admitted = admit_file(path)
         self._session = Session(admitted.path, device or CPU)
         self.inputs = tuple(name for name in self._session.inputs if name not in found.updates)
+        self.optional = frozenset(self._session.optional).difference(found.updates)
         self.losses = found.losses
         fed = set(found.updates.values())
         self.candidates = tuple(name for name in self._session.outputs if name not in fed)

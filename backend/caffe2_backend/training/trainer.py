@@ -17,11 +17,13 @@ class Trainer(Protocol):
 
     Attributes:
         inputs: the names of the data of a step.
+        optional: other names that the data may have: they replace defaults or parameters that a step does not update.
         losses: the outputs that gradients start from; empty if they are not known.
         candidates: the outputs among which a loss may be.
     """
 
     inputs: tuple[str, ...]
+    optional: frozenset[str]
     losses: tuple[str, ...]
     candidates: tuple[str, ...]
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 import onnx
 
 from caffe2_backend.described_inputs import describe_proto
+from caffe2_backend.runtime.sessions.missing_inputs import require_inputs
 from caffe2_backend.validation.comparison.cases import Comparison
 from caffe2_backend.validation.comparison.random_operators import draw_fills
 from caffe2_backend.validation.comparison.training_steps import (
@@ -21,7 +22,7 @@ from caffe2_backend.validation.comparison.training_steps import (
     training_step,
 )
 from caffe2_backend.validation.diagnose.diagnosis import diagnose_comparison
-from caffe2_backend.validation.forms import Forms, ModelLike, read_model, with_outputs
+from caffe2_backend.validation.forms import Forms, ModelLike, known_inputs, read_model, with_inputs, with_outputs
 from caffe2_backend.validation.inputs.find_weights import find_weights
 from caffe2_backend.validation.inputs.generate import Generated, generate
 from caffe2_backend.validation.inputs.specs import Case
@@ -123,18 +124,25 @@ def run_validation(
     start = time.perf_counter()
     own, own_notes = _read(model, options)
     runtimes, missing = select_runtimes(options, "caffe2" if isinstance(own, Model) else "onnx")
-    trains = options.outputs is None and training_step(own) is not None
-    given = given_batches(own, inputs) if trains and inputs is not None else []
+    start_step = training_step(own) if options.outputs is None else None
+    given = given_batches(own, inputs) if start_step is not None and inputs is not None else []
     inputs = given[0] if given else inputs
-    first = Forms(own, options.described, inputs, options.recurrent)
-    second, second_notes = (None, []) if other is None else _read_other(other, inputs, options)
+    two, second_notes = (None, []) if other is None else _read(other, options)
+    _require_known(given or [inputs or {}], own, two)
+    replaced = set(inputs or {}).difference(start_step.updated if start_step is not None else ())
+    first, second = (
+        None if model is None else Forms(with_inputs(model, replaced), options.described, inputs, options.recurrent)
+        for model in (own, two)
+    )
+    assert first is not None
     probe = _probe(runtimes[0], first) if runtimes and second is None else None
 
     progress("generating inputs" if inputs is None else "converting")
     generated = generate(first, inputs, options, probe)
-    step = training_step(generated.forms.model) if trains else None
+    step = None if start_step is None else training_step(generated.forms.model)
     forms, cases = generated.forms, generated.cases
     if step is not None:
+        step = step.starting_with(given[0] if given else {})
         forms, second = _step_forms(step, generated), _other_step(second)
         options = step_options(options)
     sides, failures = make_sides(forms, second, runtimes)
@@ -207,11 +215,12 @@ def _read(model: ModelLike, options: ValidationOptions) -> tuple[AnyModel, list[
     return found, notes
 
 
-def _read_other(
-    other: ModelLike, inputs: Mapping[str, Any] | None, options: ValidationOptions
-) -> tuple[Forms, list[str]]:
-    model, notes = _read(other, options)
-    return Forms(model, options.described, inputs, options.recurrent), notes
+def _require_known(batches: Sequence[Mapping[str, Any]], *models: AnyModel | None) -> None:
+    """Raise RunError for a name that is not an input or parameter of one of the models."""
+    known = [known_inputs(model) for model in models if model is not None]
+    inputs = dict.fromkeys(name for own, _ in known for name in own)
+    parameters = {name for _, own in known for name in own}
+    require_inputs(dict.fromkeys(name for batch in batches for name in batch), inputs, parameters)
 
 
 def _step_forms(step: TrainingStep, generated: Generated) -> Forms:

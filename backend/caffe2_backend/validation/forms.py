@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,6 +21,7 @@ from caffe2_bridge.readers import cut_readers
 from caffe2_bridge.storage import Location, locate
 from caffe2_frontend import ExportOptions, analyze, finish
 from caffe2_frontend.interop.files.serialize import to_proto
+from caffe2_frontend.interop.input_defaults import without_defaults
 
 ModelLike: TypeAlias = AnyModel | str | os.PathLike[str]
 
@@ -55,6 +56,21 @@ def with_outputs(model: AnyModel, names: Sequence[str] | None) -> AnyModel:
     del chosen.graph.output[:]
     chosen.graph.output.extend(outputs[name] for name in dict.fromkeys(names))
     return chosen
+
+
+def with_inputs(model: AnyModel, names: Collection[str]) -> AnyModel:
+    """The model in which these are plain inputs, where they are parameters or inputs that have defaults.
+
+    No conversion then takes them for constants.
+    """
+    return model.with_inputs(names) if isinstance(model, Model) else without_defaults(model, names)
+
+
+def known_inputs(model: AnyModel) -> tuple[Sequence[str], Collection[str]]:
+    """The inputs of a model, with those that have defaults, and the parameters that a value may replace."""
+    if isinstance(model, Model):
+        return model.inputs, model.init.replaceable
+    return tuple(value.name for value in model.graph.input), ()
 
 
 class Forms:
@@ -125,10 +141,12 @@ class Forms:
         """
         names = set(model.inputs)
         given = {name: value for name, value in self._inputs.items() if name in names}
-        dtypes = {name: _describe(value, None) for name, value in given.items()} | self.described
+        ranks = {name: _describe(value, (None,) * len(_shape(value))) for name, value in given.items()}
+        filled = model.init.placeholders  # parameters that are replaced, whose rank no operator need tell
+        dtypes = {n: ranks[n] if n in filled else _describe(v, None) for n, v in given.items()} | self.described
         attempts: list[dict[str, tuple[Any, ...]]] = [dtypes]
         if given:
-            attempts.append({n: _describe(v, (None,) * len(_shape(v))) for n, v in given.items()} | self.described)
+            attempts.append(ranks | self.described)
             attempts.append({n: _describe(v, _shape(v)) for n, v in given.items()} | self.described)
         for index, described in enumerate(attempts):
             try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -80,16 +80,31 @@ class InitNet:
         header, operators = _from_span(self.serialized.span)
         return header, ((operator.light, operator.values) for operator in operators)
 
+    @cached_property
+    def replaceable(self) -> frozenset[str]:
+        """The blobs that may be inputs instead: parameters, and what one operator makes that no other one reads."""
+        read = {name for op in self.rest for name in op.inputs}
+        return frozenset((*self.parameters, *(op.outputs[0] for op in self.rest if _makes_one(op, read))))
+
     def with_inputs(self, names: Iterable[str]) -> InitNet:
         """Return the init net with the fills of these blobs, which are inputs, as placeholders."""
-        names = dict.fromkeys(name for name in names if name in self.parameters)
-        if not names:
+        wanted = self.replaceable.intersection(names)
+        if not wanted:
             return self
+        rest = tuple(op for op in self.rest if not (op.outputs and wanted.issuperset(op.outputs)))
+        names = dict.fromkeys(name for name in names if name in self.parameters)
         kept = {name: p for name, p in self.parameters.items() if name not in names}
         # A fill without elements carries no shape: it only makes the blob exist.
         known = {name: self.parameters[name] for name in names if self.parameters[name].shape != (0,)}
         placeholders = {**self.placeholders, **known}
-        return dataclasses.replace(self, parameters=MappingProxyType(kept), placeholders=MappingProxyType(placeholders))
+        return dataclasses.replace(
+            self, parameters=MappingProxyType(kept), rest=rest, placeholders=MappingProxyType(placeholders)
+        )
+
+
+def _makes_one(op: OpView, read: Collection[str]) -> bool:
+    """Whether an operator makes nothing but one blob, which is not among those that are read."""
+    return len(op.outputs) == 1 and op.outputs[0] not in read
 
 
 def read_init_net(net: Message | bytes | wire.Span, known: Mapping[str, Parameter] = _EMPTY) -> InitNet:

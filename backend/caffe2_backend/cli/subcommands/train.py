@@ -66,7 +66,7 @@ def train(
         trainer = _trainer(model, init, databases, device, seed, loss, recompute)
     for warning in caught:
         echo(f"warning: {warning.message}", err=True)
-    batches = make_batches(arrays, trainer.inputs, batch_size, trainer.input_types())
+    batches = make_batches(arrays, trainer.inputs, batch_size, trainer.input_types(), trainer.optional)
     target.mkdir(parents=True, exist_ok=True)
     schedule = Schedule(steps, checkpoint_every, target, loss)
     with steps_shown(steps, start.steps if start else 0) as show, interruptible() as stopped:

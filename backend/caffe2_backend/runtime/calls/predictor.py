@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from types import MappingProxyType
 from typing import Any
@@ -21,7 +21,7 @@ from caffe2_backend.runtime.placement.make import Runnable, make_program
 from caffe2_backend.runtime.placement.report import Placement
 from caffe2_backend.runtime.program.program import Program
 from caffe2_backend.runtime.sessions.device_choice import choose_device
-from caffe2_backend.runtime.sessions.missing_inputs import missing_inputs, net_inputs
+from caffe2_backend.runtime.sessions.missing_inputs import missing_inputs, net_inputs, require_inputs
 from caffe2_backend.runtime.sessions.onnxruntime_library import real_device
 from caffe2_backend.runtime.sessions.session import Session, require_outputs
 from caffe2_backend.runtime.sessions.session_options import DEFAULTS, SessionOptions
@@ -92,14 +92,15 @@ class Predictor:
 
         Args:
             inputs: arrays by name, or tensors of a library that supports DLPack, such as torch: one on a GPU is used
-                without a copy. Names that are not inputs of the model are ignored; the name of a parameter overrides
-                the model's own value.
+                without a copy. The name of a parameter, or of an input that has a default, replaces the model's own
+                value.
             on_device: whether tensors that were computed on a GPU stay there, as DeviceTensor; if not, all are NumPy
                 arrays.
 
         Raises:
             ConversionError: the model cannot be converted for inputs of these types and ranks.
-            RunError: an input is missing, the run fails, or there is not enough memory.
+            RunError: an input is missing, a name is neither an input nor a parameter, the run fails, or there is not
+                enough memory.
         """
         try:
             results = self._runner.run(inputs)
@@ -130,7 +131,7 @@ class Predictor:
             OptionError: a state is not an input of the model, or not fed by one of its outputs.
             ConversionError, RunError: see :meth:`run`.
         """
-        _require_states(states, self.inputs, self.outputs)
+        _require_states(states, self._runner)
         run = self._runner.stepping(states)
 
         def results() -> Iterator[dict[str, Result]]:
@@ -152,12 +153,13 @@ def _fetched(results: Mapping[str, Result]) -> dict[str, Result]:
     return {name: value.numpy() if isinstance(value, DeviceTensor) else value for name, value in results.items()}
 
 
-def _require_states(states: Mapping[str, str], inputs: Sequence[str], outputs: Sequence[str]) -> None:
+def _require_states(states: Mapping[str, str], runner: _NetRunner | _OnnxRunner) -> None:
     """Raise OptionError if a state is not one of the inputs, or not fed by one of the outputs."""
     for name, output in states.items():
-        if name not in inputs:
-            raise OptionError(f"state {name!r} is not an input of the model: its inputs are {', '.join(inputs)}")
-        if output not in outputs:
+        if name not in runner.inputs and name not in runner.optional:
+            listed = ", ".join(runner.inputs)
+            raise OptionError(f"state {name!r} is not an input of the model: its inputs are {listed}")
+        if output not in runner.outputs:
             raise OptionError(f"the model does not output {output!r}, which feeds state {name!r}: name it in outputs=")
 
 
@@ -172,6 +174,9 @@ class _NetRunner:
         self._program = self._make(model)
         self._overriding: dict[frozenset[str], Runnable] = {}
         self._lock = threading.Lock()
+        interface = self._program.interface
+        self.optional: Collection[str] = model.init.replaceable
+        self._names = frozenset((*model.inputs, *interface.needs, *interface.may_need, *self.optional))
 
     @property
     def placement(self) -> Placement | None:
@@ -187,6 +192,7 @@ class _NetRunner:
             same = program.run_same(inputs)
             if same is not None:
                 return same  # type: ignore[return-value] # a dictionary of tensors, which nobody else has
+        self._require_names(inputs)
         if not program.interface.made.isdisjoint(inputs):
             program = self._overridden(program.interface.made.intersection(inputs))
         if isinstance(program, Program) and program.device == CPU:
@@ -206,11 +212,17 @@ class _NetRunner:
             again = program.step_again(inputs)
             if again is not None:
                 return again
+            self._require_names(inputs)
             if not program.interface.made.isdisjoint(inputs):
                 return self.run(inputs)
             return program.run(self._given(program, inputs)).values
 
         return run
+
+    def _require_names(self, inputs: Mapping[str, Any]) -> None:
+        """Raise RunError for a name that is neither an input nor a parameter."""
+        if not self._names.issuperset(inputs):
+            require_inputs(inputs, self.inputs, self._names)
 
     def _given(self, program: Runnable, inputs: Mapping[str, Any]) -> dict[str, Value]:
         missing = [name for name in program.interface.needs if inputs.get(name) is None]
@@ -222,9 +234,7 @@ class _NetRunner:
         """The program in which these parameters are inputs."""
         with self._lock:
             if names not in self._overriding:
-                model = self._model
-                kept = model.init.with_inputs(names)
-                self._overriding[names] = self._make(Model(model.predict_net, kept, model.source))
+                self._overriding[names] = self._make(self._model.with_inputs(names))
             return self._overriding[names]
 
 
@@ -264,17 +274,19 @@ class _OnnxRunner:
             require_outputs(outputs, self.outputs)
             self.outputs = tuple(dict.fromkeys(outputs))
 
+    @property
+    def optional(self) -> Collection[str]:
+        """The inputs that may be left out."""
+        return self._session.optional
+
     def stepping(self, _: Mapping[str, str]) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:
         """What runs steps: states on a device stay there."""
         return self.run
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Array | DeviceTensor]:
-        missing = [name for name in self._session.inputs if name not in inputs]
-        if missing:
-            raise missing_inputs(missing, self._session.input_types())
         given = {}
-        for name in self._session.inputs:
-            value = as_value(name, inputs[name], copy=False)
+        for name, fed in inputs.items():
+            value = as_value(name, fed, copy=False)
             if not isinstance(value, np.ndarray | DeviceTensor | Int8Tensor):
                 raise RunError(f"input {name!r} is not a tensor")
             given[name] = value.data if isinstance(value, Int8Tensor) else value

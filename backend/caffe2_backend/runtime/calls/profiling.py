@@ -10,6 +10,7 @@ import numpy as np
 
 from caffe2_backend.runtime.calls.blob_workspace import Workspace
 from caffe2_backend.runtime.devices.device_names import with_net_device
+from caffe2_backend.runtime.sessions.missing_inputs import require_inputs
 from caffe2_backend.runtime.values import Int8Tensor, NoBlobError
 from caffe2_bridge.control import inner_operators
 from caffe2_bridge.devices import BlobProfile, OperatorProfile, Profile
@@ -33,11 +34,12 @@ def profile_model(model: Model, inputs: Mapping[str, Any], *, device: str | None
         runs: how often each operator is measured, at least once; a run before, which converts it, does not count.
 
     Returns:
-        The profile. Raises RunError if ``runs`` is not positive, an input is missing, or an operator fails, and
-        ConversionError if one cannot be converted.
+        The profile. Raises RunError if ``runs`` is not positive, an input is missing, a name is not one of an input,
+        or an operator fails, and ConversionError if one cannot be converted.
     """
     if runs < 1:
         raise RunError(f"runs must be at least 1, not {runs}")
+    require_inputs(inputs, model.inputs, model.init.replaceable)
     place = device or "cpu"
     workspace = Workspace(place)
     workspace.run_net_once(model.init)

@@ -155,7 +155,8 @@ def lower(net: NetDef, init: InitNet, inputs: Mapping[str, TensorInfo], outputs:
     """
     from caffe2_frontend import ExportOptions, analyze, finish
 
-    export = analyze(Model(net, init), options=ExportOptions(inputs=inputs, outputs=outputs, training=False))
+    options = ExportOptions(inputs=inputs, outputs=outputs, training=False, defaults=False)
+    export = analyze(Model(net, init), options=options)
     random, quantized = False, {}
     if export.model is not None:
         random = any(standard_type(node) in _RANDOM for node in _all_nodes(export.model))

@@ -1,18 +1,20 @@
-"""Report all inputs that a run lacks at once, with what is known of them."""
+"""Report all inputs that a run lacks at once, with what is known of them, and all names that are not inputs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from difflib import SequenceMatcher, get_close_matches
 from typing import Final
 
 import onnx_ir as ir
 
 from caffe2_backend.runtime.values import NoBlobError
-from caffe2_bridge.diagnostics import BridgeError
+from caffe2_bridge.diagnostics import BridgeError, RunError
 from caffe2_bridge.model import Model
 from caffe2_frontend import TensorInfo, describe_inputs
 
 _NAMES: Final = {"float": "float32", "double": "float64"}
+_LISTED: Final = 20
 
 
 def missing_inputs(names: Sequence[str], types: Mapping[str, str]) -> NoBlobError:
@@ -21,6 +23,25 @@ def missing_inputs(names: Sequence[str], types: Mapping[str, str]) -> NoBlobErro
     reason = f"input {listed} is not given" if len(names) == 1 else f"inputs {listed} are not given"
     known = ", ".join(f"{name}: {types[name]}" for name in names if name in types)
     return NoBlobError(f"{reason} ({known})" if known else reason)
+
+
+def require_inputs(names: Iterable[str], inputs: Collection[str], parameters: Collection[str] = ()) -> None:
+    """Raise RunError if a name is neither an input, nor a parameter, whose value it would replace.
+
+    The error lists the inputs, and the parameters of a similar name; the nearest name is the first.
+    """
+    unknown = [name for name in names if name not in inputs and name not in parameters]
+    if not unknown:
+        return
+    similar = [found for name in unknown for found in get_close_matches(name, parameters)]
+    known = sorted(dict.fromkeys([*inputs, *similar]), key=lambda name: -max(_likeness(name, u) for u in unknown))
+    listed = ", ".join(map(repr, known[:_LISTED])) + (f" and {len(known) - _LISTED} more" * (len(known) > _LISTED))
+    which = f"input {unknown[0]!r} does" if len(unknown) == 1 else f"inputs {', '.join(map(repr, unknown))} do"
+    raise RunError(f"{which} not exist: the model has " + (f"the inputs {listed}" if known else "no inputs"))
+
+
+def _likeness(one: str, other: str) -> float:
+    return SequenceMatcher(None, one.lower(), other.lower()).ratio()
 
 
 def net_inputs(model: Model) -> dict[str, str]:

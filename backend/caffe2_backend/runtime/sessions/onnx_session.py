@@ -26,14 +26,17 @@ class OnnxSession(Session):
     """A session whose values are arrays (of NumPy's types and those of ``ml_dtypes``), lists of them, or None."""
 
     def run_values(self, inputs: Mapping[str, Any]) -> list[Any]:
-        """Run the model. Raises RunError if an input is missing or the run fails."""
+        """Run the model. Raises RunError as :meth:`run`."""
+        session = self._taking(inputs)
+        if session is not self:
+            return session.run_values(inputs)
         feed = self._feed(inputs)
-        session = self._session
-        listed = [*session.get_inputs(), *session.get_outputs()]
+        library = self._session
+        listed = [*library.get_inputs(), *library.get_outputs()]
         if all(_is_plain(value.type) for value in listed):
             return self.run_list({name: _fed(value) for name, value in feed.items()})
         try:
-            values = session.run_with_ort_values(self._outputs, {name: _typed(value) for name, value in feed.items()})
+            values = library.run_with_ort_values(self._outputs, {name: _typed(value) for name, value in feed.items()})
         except failures() as error:
             raise failure_of(error) from error
         return [_array(value) for value in values]

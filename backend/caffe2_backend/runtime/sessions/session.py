@@ -7,14 +7,15 @@ import threading
 import warnings
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 
 from caffe2_backend.runtime.devices.device_names import CPU, device_index, device_kind, device_name
+from caffe2_backend.runtime.sessions.constant_defaults import ConstantDefaults
 from caffe2_backend.runtime.sessions.fixed_binding import FixedBinding
 from caffe2_backend.runtime.sessions.guard import Guard, failure_of
-from caffe2_backend.runtime.sessions.missing_inputs import missing_inputs, onnx_type_text
+from caffe2_backend.runtime.sessions.missing_inputs import missing_inputs, onnx_type_text, require_inputs
 from caffe2_backend.runtime.sessions.onnxruntime_library import (
     copy_to_device,
     execution_providers,
@@ -60,6 +61,7 @@ class Session:
             options = dataclasses.replace(options, threads=threads, verbose=verbose)
         self.device = device_name(device)
         self._real = real_device(self.device, options)
+        self._constant_defaults = ConstantDefaults.of(model)
         self._guard = Guard.of(model, adds_checks=self._real == CPU)
         if self._guard.folder:
             options = dataclasses.replace(options, entries={_WEIGHTS_FOLDER: self._guard.folder, **options.entries})
@@ -78,8 +80,10 @@ class Session:
         require_provider(self._session, self._real)
         self.inputs = tuple(value.name for value in self._session.get_inputs())
         self.outputs = tuple(value.name for value in self._session.get_outputs())
-        # Inputs that may be left out: the model has a default for each.
         self._optional = tuple(value.name for value in self._session.get_overridable_initializers())
+        self._names = frozenset((*self.inputs, *self._optional))
+        self._others: dict[frozenset[str], Self] = {}
+        self._options = options
         self._outputs = list(self.outputs)
         self._strings = {value.name for value in self._session.get_outputs() if value.type == "tensor(string)"}
         self._on_cpu = self._real == CPU and self.device == CPU
@@ -105,13 +109,37 @@ class Session:
             session._model_bytes = None  # noqa: SLF001 - kept for a change of providers, which does not happen here
         return session
 
+    @property
+    def optional(self) -> tuple[str, ...]:
+        """The inputs that may be left out, because the model has a default for each."""
+        return (*self._optional, *(self._constant_defaults.names if self._constant_defaults else ()))
+
     def run(self, inputs: Mapping[str, Array], outputs: Sequence[str] | None = None) -> dict[str, Array]:
         """Run the model: host arrays in and out, by name.
 
-        Names that are not inputs of the model are ignored. Raises RunError if an input is missing or the run fails.
+        Raises RunError if an input is missing, a name is not an input of the model, or the run fails.
         """
+        session = self._taking(inputs)
+        if session is not self:
+            return session.run(inputs, outputs)
         wanted = self._outputs if outputs is None else list(outputs)
         return dict(zip(wanted, self.run_list(self._feed(inputs), wanted), strict=True))
+
+    def _taking(self, inputs: Mapping[str, Any]) -> Self:
+        """The session that takes values for these inputs. Raises RunError for a name that is not an input."""
+        if self._names.issuperset(inputs):
+            return self
+        require_inputs(inputs, (*self.inputs, *self.optional))
+        old = self._constant_defaults
+        assert old is not None  # the other names are known
+        given = frozenset(inputs).difference(self._names)
+        with self._lock:
+            if given not in self._others:
+                options = self._options
+                if old.folder:
+                    options = dataclasses.replace(options, entries={_WEIGHTS_FOLDER: old.folder, **options.entries})
+                self._others[given] = type(self)(old.as_inputs(given), self.device, options=options)
+            return self._others[given]
 
     def input_types(self) -> dict[str, str]:
         """The element types and shapes of the inputs as text, such as ``float32[N,3]``."""
@@ -153,6 +181,9 @@ class Session:
 
         Raises RunError as :meth:`run`.
         """
+        session = self._taking(inputs)
+        if session is not self:
+            return session.run_on_device(inputs)
         feed = self._feed(inputs)
         if self._on_cpu:
             return dict(zip(self._outputs, self.run_list(_on_host(feed), self._outputs), strict=True))

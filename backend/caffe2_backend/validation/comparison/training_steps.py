@@ -15,6 +15,7 @@ import numpy as np
 import onnx
 
 from caffe2_backend.training.batches import make_batches
+from caffe2_backend.validation.forms import known_inputs
 from caffe2_backend.validation.inputs.specs import Case
 from caffe2_backend.validation.options import Described, ValidationOptions
 from caffe2_backend.validation.runtimes import AnyModel, Value
@@ -50,6 +51,11 @@ class TrainingStep:
     def described(self) -> Described:
         """Types and shapes of the updated blobs."""
         return {name: (np.asarray(value).dtype, np.asarray(value).shape) for name, value in self.initial.items()}
+
+    def starting_with(self, given: Mapping[str, Any]) -> TrainingStep:
+        """The step that starts with those of these values that are of updated blobs."""
+        own = {name: np.asarray(given[name]) for name in self.initial if name in given}
+        return replace(self, initial={**self.initial, **own}) if own else self
 
 
 def step_options(options: ValidationOptions) -> ValidationOptions:
@@ -120,11 +126,12 @@ def _fresh(name: str, taken: Any) -> str:
 
 def given_batches(model: AnyModel, inputs: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The given inputs of each step: arrays named ``STEP/INPUT`` are several. Raises RunError if some are missing."""
-    names = model.inputs if isinstance(model, Model) else tuple(value.name for value in model.graph.input)
+    inputs_of, parameters = known_inputs(model)
+    names = (*inputs_of, *parameters)
     if not all(key.partition("/")[0].isdigit() for key in inputs) or not names or set(inputs).intersection(names):
         return [inputs]
     wanted = [name for name in names if any(key.partition("/")[2] == name for key in inputs)]
-    batches = make_batches(inputs, wanted, None, {})
+    batches = make_batches(inputs, wanted, None, {}, names)
     return [batches.batch(step) for step in range(len(batches))]
 
 

@@ -12,6 +12,7 @@ from caffe2_backend.runtime import Int8Tensor
 from caffe2_backend.validation.runtimes.base import AnyModel, Form, Value, onnx_model, output_array
 from caffe2_backend.validation.runtimes.time_budget import within
 from caffe2_bridge.diagnostics import RunError
+from caffe2_frontend.interop.input_defaults import inputs_with_defaults
 
 # The evaluator has no error of its own: what NumPy raises in the middle of an operator comes through.
 _FAILURES: Final = (
@@ -59,15 +60,15 @@ class _Loaded:
     def __init__(self, evaluator: Any, model: onnx.ModelProto, seconds: float) -> None:
         self._evaluator = evaluator
         self._seconds = seconds
-        weights = {tensor.name for tensor in model.graph.initializer}
-        self._inputs = [value.name for value in model.graph.input if value.name not in weights]
+        self._optional = inputs_with_defaults(model)
+        self._inputs = [value.name for value in model.graph.input if value.name not in self._optional]
         self._outputs = [value.name for value in model.graph.output]
 
     def run(self, inputs: Mapping[str, Value], outputs: Sequence[str] | None = None) -> dict[str, Value]:
         missing = [name for name in self._inputs if name not in inputs]
         if missing:
             raise RunError(f"input {', '.join(map(repr, missing))} is not given")
-        values = {name: inputs[name] for name in self._inputs}
+        values = {name: inputs[name] for name in (*self._inputs, *self._optional) if name in inputs}
         plain = {name: v.data if isinstance(v, Int8Tensor) else v for name, v in values.items()}
         wanted = self._outputs if outputs is None else list(outputs)
         try:

@@ -58,8 +58,9 @@ class OnnxRuntime:
 class _Loaded:
     def __init__(self, session: Session) -> None:
         self._session = session
+        self._names = frozenset((*session.inputs, *session.optional))
 
     def run(self, inputs: Mapping[str, Value], outputs: Sequence[str] | None = None) -> dict[str, Value]:
-        plain = {name: v.data if isinstance(v, Int8Tensor) else v for name, v in inputs.items()}
+        plain = {name: v.data if isinstance(v, Int8Tensor) else v for name, v in inputs.items() if name in self._names}
         found = self._session.run(plain, outputs)
         return {name: output_array(name, value) for name, value in found.items()}

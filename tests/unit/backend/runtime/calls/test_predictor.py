@@ -38,10 +38,12 @@ def test_an_onnx_model_runs_too(tmp_path: Path) -> None:
     path.write_bytes(model.SerializeToString())
     for given in (model, model.SerializeToString(), path, str(path)):
         predictor = Predictor(given)
-        assert predictor.run({"x": X, "other": X})["y"].tolist() == [[2, 3]] * 3
+        assert predictor.run({"x": X})["y"].tolist() == [[2, 3]] * 3
         assert (predictor.inputs, predictor.outputs) == (("x",), ("y",))
         with pytest.raises(NoBlobError, match="input 'x' is not given"):
             predictor.run({})
+        with pytest.raises(RunError, match="input 'other' does not exist: the model has the inputs 'x'"):
+            predictor.run({"x": X, "other": X})
 
 
 def test_a_parameter_that_is_given_is_used() -> None:
@@ -49,6 +51,39 @@ def test_a_parameter_that_is_given_is_used() -> None:
     assert predictor.run({"x": X})["y"].tolist() == [[2, 3]] * 3
     assert predictor.run({"x": X, "w": np.zeros(2, np.float32)})["y"].tolist() == [[0, 0]] * 3
     assert predictor.run({"x": X})["y"].tolist() == [[2, 3]] * 3
+
+
+def test_a_blob_that_the_init_net_computes_is_replaced_too() -> None:
+    init = NetDef(op=[operator("ConstantFill", [], ["c"], shape=[2], value=0.0), operator("Cos", ["c"], ["w"])])
+    predictor = Predictor(Model.of(NET, init))
+    for _ in range(2):
+        assert predictor.run({"x": X})["y"].tolist() == [[1, 1]] * 3
+        assert predictor.run({"x": X, "w": np.zeros(2, np.float32)})["y"].tolist() == [[0, 0]] * 3
+    read = NetDef(op=[*init.op, operator("Sin", ["w"], ["s"])])
+    with pytest.raises(RunError, match="input 'w' does not exist"):  # the init net reads it, before the run
+        Predictor(Model.of(NET, read)).run({"x": X, "w": np.zeros(2, np.float32)})
+
+
+def test_names_that_do_not_exist() -> None:
+    names = ["hidden_init", "seq_lengths", "cell_init"]
+    net = NetDef(op=[operator("Sum", [*names, "weights"], ["y"])], external_input=[*names, "weights"])
+    init = NetDef(op=[operator("ConstantFill", [], ["weights"], shape=[2])])
+    predictor = Predictor(Model.of(net, init))
+    given = dict.fromkeys(names, np.zeros(2, np.float32))
+    for _ in range(2):  # the second time in the fast path
+        assert predictor.run(given)["y"].tolist() == [0, 0]
+        for more, listed in [
+            ({"hiden_init": X}, "'hidden_init', 'cell_init', 'seq_lengths'$"),
+            ({"Cell_Init": X}, "'cell_init', 'hidden_init', 'seq_lengths'$"),
+            ({"weight": X}, "'weights', "),
+            ({"y": X}, "the inputs 'cell_init'|'seq_lengths'|'hidden_init'"),
+        ]:
+            with pytest.raises(RunError, match=f"input {next(iter(more))!r} does not exist: the model has .*{listed}"):
+                predictor.run(given | more)
+            with pytest.raises(RunError, match=f"input {next(iter(more))!r} does not exist: the model has .*{listed}"):
+                list(predictor.run_many([given, given | more]))
+    with pytest.raises(RunError, match="inputs 'a', 'b' do not exist"):
+        predictor.run({"a": X, "b": X})
 
 
 def test_a_missing_input_is_named() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import deque
 from collections.abc import Iterator
 from typing import Any
@@ -9,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 from conformance.recording import operator
+from support.training import classifier_data, linear_classifier
 
-from caffe2_backend import OptionError, Predictor, RunError
+from caffe2_backend import OptionError, Predictor, RunError, Workspace
 from caffe2_bridge import Model
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend import to_onnx
@@ -121,3 +123,27 @@ def test_batches_need_no_states() -> None:
     for batch, result in zip(batches, results, strict=True):
         (wanted,) = expected(iter([batch]))
         np.testing.assert_allclose(result["y"], wanted["y"], rtol=1e-5)
+
+
+def test_an_exported_training_net_trains() -> None:
+    """Its parameters have defaults: the first step need not give them, and later ones get those of the step before."""
+    net, init = linear_classifier()
+    data = classifier_data(8)
+    exported = to_onnx(net, init, inputs={name: (value.dtype, value.shape) for name, value in data.items()})
+    updates = json.loads(next(p.value for p in exported.metadata_props if p.key == "caffe2.parameters.updated"))
+    predictor = Predictor(exported)
+    steps = list(predictor.run_many([data] * 5, updates))
+    losses = [float(step["loss"]) for step in steps]
+    assert losses == sorted(losses, reverse=True)
+    state: dict[str, Any] = {}
+    for expected in losses:  # the same by hand
+        found = predictor.run({**data, **state})
+        assert float(found["loss"]) == pytest.approx(expected, rel=1e-6)
+        state = {name: found[output] for name, output in updates.items()}
+    workspace = Workspace()
+    workspace.run_net_once(init)
+    for name, value in data.items():
+        workspace.feed(name, value)
+    for expected in losses:
+        workspace.run_net_once(net)
+        assert float(workspace.fetch("loss")) == pytest.approx(expected, rel=1e-5)

@@ -12,7 +12,7 @@ from support.training import Program, classifier_data, linear_classifier, read_p
 from caffe2_backend.validation import ValidationReport, validate
 from caffe2_backend.validation.comparison.training_steps import training_step
 from caffe2_backend.validation.runtimes.onnx_runtime import OnnxRuntime
-from caffe2_bridge.diagnostics import OptionError
+from caffe2_bridge.diagnostics import OptionError, RunError
 from caffe2_bridge.model import Model
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_frontend import to_onnx
@@ -167,3 +167,23 @@ def test_the_step_of_an_onnx_model() -> None:
 def test_steps_must_be_positive() -> None:
     with pytest.raises(OptionError, match="at least 1"):
         validate(linear(), None, BOTH, steps=0)
+
+
+def test_given_parameters_are_those_of_the_first_step() -> None:
+    model, data = linear(), classifier_data(6)
+    exported = to_onnx(model, inputs={name: (value.dtype, value.shape) for name, value in data.items()})
+    bias = np.array([3, -2, 1], np.float32)
+    scores = data["data"] @ model.params["w"].T + bias
+    rows = np.log(np.exp(scores).sum(axis=1)) - scores[np.arange(6), data["label"]]
+    for tried in (model, exported):
+        report = validate(tried, {**data, "b": bias}, BOTH, steps=1)
+        assert wrong(report) == set()
+        losses = [note.rpartition(": ")[2] for note in report.notes if " with its own parameters: " in note]
+        assert {round(float(text), 3) for text in losses} == {round(float(rows.mean()), 3)}
+
+
+@pytest.mark.parametrize("prefix", ["", "0/"])
+def test_names_that_are_not_inputs_of_a_step(prefix: str) -> None:
+    given = {f"{prefix}{name}": value for name, value in classifier_data(6).items()}
+    with pytest.raises(RunError, match="input 'lable' does not exist: the model has the inputs 'label', "):
+        validate(linear(), given | {f"{prefix}lable": np.zeros(6, np.int32)}, BOTH)
