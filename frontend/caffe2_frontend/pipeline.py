@@ -23,6 +23,7 @@ from caffe2_frontend.passes.name_nodes import NameNodes
 from caffe2_frontend.passes.records.origins import RecordOrigins
 from caffe2_frontend.passes.records.states import RecordStates
 from caffe2_frontend.passes.records.updates import RecordUpdates
+from caffe2_frontend.passes.separate_quotients import SeparateQuotients
 from caffe2_frontend.passes.separate_sums import SeparateSums
 from caffe2_frontend.passes.sink_weights import SinkWeights
 from caffe2_frontend.state import Export
@@ -34,6 +35,7 @@ COMPLETION: Final[tuple[Pass[Export], ...]] = (
     MergeDirections(),
     FoldConstants(),
     SeparateSums(),
+    SeparateQuotients(),
     ExpandSigmoids(),
     ConvertOpset(),
     RaiseErrors(),

@@ -26,6 +26,7 @@ from caffe2_backend.runtime.sessions.onnxruntime_library import (
     require_provider,
 )
 from caffe2_backend.runtime.sessions.session_options import DEFAULTS, SessionOptions
+from caffe2_backend.runtime.sessions.unsafe_optimizers import unsafe_optimizers
 from caffe2_backend.runtime.values import Array, DeviceTensor
 from caffe2_bridge.diagnostics import OptionError, RunError
 
@@ -66,6 +67,8 @@ class Session:
         if self._guard.folder:
             options = dataclasses.replace(options, entries={_WEIGHTS_FOLDER: self._guard.folder, **options.entries})
         model = self._guard.model
+        if options.optimization != "none" and (unsafe := unsafe_optimizers(model)):
+            options = dataclasses.replace(options, disabled_optimizers=(*options.disabled_optimizers, *unsafe))
         try:
             self._session = self._load(model, options)
         except RunError as error:
