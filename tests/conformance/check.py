@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final, Literal, TypeAlias
 
@@ -14,7 +14,7 @@ from caffe2_bridge.diagnostics import ConversionError
 from conformance.compare import mismatches
 from conformance.corpus import Array, Case, CaseRef, read_case
 from conformance.deviations import DEVIATIONS
-from conformance.executors import EXECUTORS, NET_EXECUTORS, Runnable
+from conformance.executors import EXECUTORS, NET_EXECUTORS, UNOPTIMIZED, OnnxRuntime, Runnable
 from conformance.stored import with_stored
 
 RecurrentForm: TypeAlias = Literal["auto", "fused", "scan", "loop"]
@@ -118,7 +118,11 @@ class Checker:
             except ConversionError as again:
                 return _refusal(task, again)
             passed = Status.PASSED_WITH_SIZES
-        return _compared(task, case, model.run(case.inputs), passed)
+        result = _compared(task, case, model.run(case.inputs), passed)
+        if result.status is not passed or not isinstance(model, OnnxRuntime):
+            return result
+        plain = _compared(task, case, model.plain.run(case.inputs), passed)
+        return plain if plain.status is passed else replace(plain, detail=f"{UNOPTIMIZED}: {plain.detail}")
 
     def _load(self, task: Task, case: Case) -> Runnable:
         """The case's net, exported with ranks only unless the task says otherwise.

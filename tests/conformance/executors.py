@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Final, Protocol
 
 import numpy as np
@@ -13,6 +14,9 @@ from caffe2_backend import Workspace
 from caffe2_backend.runtime import Int8Tensor, SessionOptions
 from caffe2_backend.runtime.sessions.guard import Guard
 from conformance.corpus import Array, Case
+
+# The head of what is said of a model that computes something else without optimizations.
+UNOPTIMIZED: Final = "without optimizations"
 
 
 class Runnable(Protocol):
@@ -32,6 +36,7 @@ class OnnxRuntime:
     def __init__(self, model: onnx.ModelProto, seconds: float | None = None, *, optimizes: bool = True) -> None:
         import onnxruntime
 
+        self._model, self._optimizes = model, optimizes
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
         options.inter_op_num_threads = 1
@@ -51,6 +56,11 @@ class OnnxRuntime:
         fed = {name: inputs[name] for name in self._names}
         values = self._session.run(None, fed) if self._seconds is None else self._run_until(fed, self._seconds)
         return [np.asarray(value) for value in values]
+
+    @cached_property
+    def plain(self) -> OnnxRuntime:
+        """The same model without optimizations, which must compute the same."""
+        return OnnxRuntime(self._model, self._seconds, optimizes=False) if self._optimizes else self
 
     def _run_until(self, fed: Mapping[str, Array], seconds: float) -> Sequence[Array]:
         import onnxruntime

@@ -24,7 +24,7 @@ from caffe2_frontend import to_onnx
 from conformance.check import NEEDS_SHAPE, RecurrentForm, Result, Status, Task, convert_case
 from conformance.compare import mismatches
 from conformance.corpus import Case, read_case
-from conformance.executors import OnnxRuntime
+from conformance.executors import UNOPTIMIZED, OnnxRuntime
 from conformance.stored import with_stored
 
 NOT_RESTORED: Final = Path(__file__).parents[1] / "golden" / "not_restored.json"
@@ -43,13 +43,19 @@ class TripChecker:
                 return Result(task, Status.REFUSED, str(error))
             model = to_netdef(exported, foreign="carry")
             again = to_onnx(model, outputs=[value.name for value in exported.graph.output])
-            values = OnnxRuntime(again).run(case.inputs)
-            wrong = mismatches(case.outputs, dict(zip(case.outputs, values, strict=True)))
+            runtime = OnnxRuntime(again)
+            wrong = _mismatches(case, runtime) or [
+                f"{UNOPTIMIZED}: {text}" for text in _mismatches(case, runtime.plain)
+            ]
         except Exception:  # noqa: BLE001 - a crash of the code under test is one of the results
             return Result(task, Status.CRASHED, traceback.format_exc(limit=-6))
         if wrong:
             return Result(task, Status.WRONG, "\n".join(wrong))
         return Result(task, Status.PASSED, json.dumps(lost(case.net, model), sort_keys=True))
+
+
+def _mismatches(case: Case, runtime: OnnxRuntime) -> list[str]:
+    return mismatches(case.outputs, dict(zip(case.outputs, runtime.run(case.inputs), strict=True)))
 
 
 def export(case: Case, recurrent: RecurrentForm = "auto", *, with_sizes: bool = False) -> onnx.ModelProto:

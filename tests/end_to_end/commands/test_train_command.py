@@ -132,7 +132,7 @@ def test_ctrl_c_leaves_a_checkpoint(linear: tuple[object, ...], tmp_path: Path) 
         (("--steps", 5, "--loss", "nowhere"), 2, "loss 'nowhere' is not a blob that the net writes"),
         (("--steps", 0), 2, "Invalid value for '--steps'"),
         (("--steps", 5, "--resume", "."), 1, "the folder has no checkpoint"),
-        (("--steps", 5, "--inputs", MLP / "expected.npz"), 1, "inputs 'data', 'label' are not given"),
+        (("--steps", 5, "--inputs", MLP / "expected.npz"), 1, "do not exist: the model has the inputs 'label', 'data'"),
         (("--steps", 5, "--inputs", MLP / "program.json"), 1, "not an .npz file"),
     ],
 )

@@ -15,6 +15,7 @@ from support.random_values import RandomValues
 
 from caffe2_backend import to_netdef
 from caffe2_backend.options import Foreign
+from caffe2_backend.runtime import SessionOptions
 from caffe2_backend.runtime.sessions.onnx_session import OnnxSession
 from caffe2_frontend import to_onnx
 
@@ -111,6 +112,8 @@ g (float[T,N,{features}] x, int32[N] lengths) => (float[T,{count},N,{hidden}] y)
 
 def compare(model: onnx.ModelProto, again: onnx.ModelProto, inputs: dict[str, Array]) -> None:
     expected = OnnxSession(model.SerializeToString()).run_values(inputs)
-    for ours, theirs in zip(OnnxSession(again.SerializeToString()).run_values(inputs), expected, strict=True):
-        assert ours.dtype == theirs.dtype
-        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
+    for options in (SessionOptions(), SessionOptions(optimization="none")):
+        found = OnnxSession(again.SerializeToString(), options=options).run_values(inputs)
+        for ours, theirs in zip(found, expected, strict=True):
+            assert ours.dtype == theirs.dtype
+            np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)

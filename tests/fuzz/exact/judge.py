@@ -12,7 +12,7 @@ import onnx
 from conformance.check import NEEDS_SHAPE
 from conformance.compare import mismatches
 from conformance.corpus import Array
-from conformance.executors import OnnxRuntime
+from conformance.executors import UNOPTIMIZED, OnnxRuntime
 from conformance.oracle import OracleDiedError, OracleResult, OracleRun, OracleServer
 
 from caffe2_bridge.control import all_operators
@@ -83,7 +83,7 @@ class Judge:
                 if real.error:
                     return self._computed(drawn, real)
                 if not mismatches(real.outputs, dict(zip(loaded.outputs, values, strict=True))):
-                    return Verdict(Outcome.EQUAL, "", drawn)
+                    return self._compare_plain(drawn, real, loaded)
         return self(drawn)
 
     def _load(self, drawn: Drawn, real: OracleResult) -> Verdict | Loaded:
@@ -121,6 +121,18 @@ class Judge:
             return self._computed(drawn, real)
         computed = dict(zip(loaded.outputs, values, strict=True))
         wrong = mismatches(real.outputs, computed)
+        return (
+            self._differs(drawn, real, loaded, computed, wrong) if wrong else self._compare_plain(drawn, real, loaded)
+        )
+
+    def _compare_plain(self, drawn: Drawn, real: OracleResult, loaded: Loaded) -> Verdict:
+        """Judge a case of which onnxruntime, with optimizations, computes what real Caffe2 does."""
+        try:
+            values = loaded.runnable.plain.run(_fed(drawn))
+        except Exception as error:  # noqa: BLE001 - whatever onnxruntime raises
+            return Verdict(Outcome.FAILS, f"{UNOPTIMIZED}: {first_line(error)}", drawn)
+        computed = dict(zip(loaded.outputs, values, strict=True))
+        wrong = [f"{UNOPTIMIZED}: {text}" for text in mismatches(real.outputs, computed)]
         return self._differs(drawn, real, loaded, computed, wrong) if wrong else Verdict(Outcome.EQUAL, "", drawn)
 
     def _crash(self, drawn: Drawn) -> Verdict | None:

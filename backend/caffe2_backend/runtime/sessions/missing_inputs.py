@@ -35,9 +35,14 @@ def require_inputs(names: Iterable[str], inputs: Collection[str], parameters: Co
         return
     similar = [found for name in unknown for found in get_close_matches(name, parameters)]
     known = sorted(dict.fromkeys([*inputs, *similar]), key=lambda name: -max(_likeness(name, u) for u in unknown))
-    listed = ", ".join(map(repr, known[:_LISTED])) + (f" and {len(known) - _LISTED} more" * (len(known) > _LISTED))
-    which = f"input {unknown[0]!r} does" if len(unknown) == 1 else f"inputs {', '.join(map(repr, unknown))} do"
-    raise RunError(f"{which} not exist: the model has " + (f"the inputs {listed}" if known else "no inputs"))
+    which = f"input {_listed(unknown)} does" if len(unknown) == 1 else f"inputs {_listed(unknown)} do"
+    raise RunError(f"{which} not exist: the model has " + (f"the inputs {_listed(known)}" if known else "no inputs"))
+
+
+def _listed(names: Sequence[str]) -> str:
+    """The first of the names."""
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return ", ".join(map(repr, names[:_LISTED])) + more
 
 
 def _likeness(one: str, other: str) -> float:
