@@ -83,7 +83,7 @@ def _labels(op: OpView, shapes: KnownShapes) -> None:
         shapes.set_rank(op.inputs[1] if len(op.inputs) > 1 else "", 1)
 
 
-_BINARY: Final = ("Add", "And", "Div", "Mul", "Or", "Sub", "Xor")
+_BINARY: Final = ("Add", "And", "Div", "EQ", "GE", "GT", "LE", "LT", "Mul", "NE", "Or", "Sub", "Xor")
 ASSUMPTIONS: Final[Mapping[str, Assumption]] = {
     **dict.fromkeys(_BINARY, _equal_ranks),
     **dict.fromkeys(

@@ -15,8 +15,9 @@ from caffe2_bridge.diagnostics import Diagnostic, Location, Severity
 from caffe2_bridge.netdef.views import ArgumentError, NetView, OpView
 from caffe2_bridge.passes import FunctionalPass
 from caffe2_frontend.input_shapes import InferredShapes, infer_input_shapes
+from caffe2_frontend.input_types import infer_input_types
 from caffe2_frontend.interop.input_hint import input_hint
-from caffe2_frontend.interop.types import Dim, TensorInfo, example_dtype
+from caffe2_frontend.interop.types import Dim, TensorInfo, example_dtype, onnx_dtype
 from caffe2_frontend.lowering.family import Expectation
 from caffe2_frontend.ops import expectations
 from caffe2_frontend.state import Export
@@ -85,7 +86,8 @@ class DescribeInputs(FunctionalPass[Export]):
     """Give every input that the init net does not fill an element type and a shape with named dims.
 
     What the caller leaves out is inferred from the operators that read the input: a sequence of a RecurrentNetwork has
-    three dims, lengths are int32. An input that nothing describes is float; its rank must then be given.
+    three dims, lengths are int32, and what is compared with an int64 is one. An input that nothing describes is float;
+    its rank must then be given.
     """
 
     ensures: ClassVar[frozenset[str]] = frozenset({"inputs"})
@@ -100,11 +102,13 @@ class DescribeInputs(FunctionalPass[Export]):
         findings: list[Diagnostic] = []
         names = [name for name in net.external_inputs if name in state.inputs or name not in made]
         inferred = _infer_shapes(state, uses, names)
+        told = _infer_types(state, uses, names)
         for name in names:
             given = state.inputs.get(name, TensorInfo())
             if given.dtype is None:
                 used = uses.inferred(name, expectations(), _REACH)
-                given = given.merged(replace(used, shape=None)).merged(TensorInfo(ir.DataType.FLOAT))
+                given = given.merged(TensorInfo(told.get(name))).merged(replace(used, shape=None))
+                given = given.merged(TensorInfo(ir.DataType.FLOAT))
             info = given
             if name not in state.options.described and name in inferred.shapes:
                 info = replace(info, shape=inferred.shapes[name])
@@ -153,6 +157,15 @@ def _infer_shapes(state: Export, uses: _Uses, names: Sequence[str]) -> InferredS
     return infer_input_shapes(
         uses.ops, [name for name in names if name not in typed], {**parameters, **known}, expectations()
     )
+
+
+def _infer_types(state: Export, uses: _Uses, names: Sequence[str]) -> Mapping[str, ir.DataType]:
+    """Infer the element types that the caller leaves open."""
+    described = {name: info.dtype for name, info in state.inputs.items() if info.dtype is not None}
+    if all(name in described for name in names):
+        return {}
+    parameters = {name: onnx_dtype(parameter.dtype) for name, parameter in state.init.parameters.items()}
+    return infer_input_types(uses.ops, names, parameters | described)
 
 
 def _unknown_rank(name: str, location: Location, info: TensorInfo, *, wanted: bool) -> Diagnostic:

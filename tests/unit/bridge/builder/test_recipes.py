@@ -22,7 +22,7 @@ import caffe2_bridge as c2
 from caffe2_bridge.builder import AttentionType, Net
 from caffe2_bridge.netdef.views import OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
-from caffe2_frontend import to_onnx
+from caffe2_frontend import check, to_onnx
 
 MODELS = ROOT / "models"
 T, N, S = 6, 3, 5
@@ -94,6 +94,12 @@ def test_a_recipe_writes_a_model_that_runs(name: str, tmp_path: Path) -> None:
     assert len(results) == len(model.outputs)
     for result in results:
         assert np.isfinite(result).all()
+
+
+def test_types_and_ranks_that_operators_tell() -> None:
+    report = check(net_of("while_rnn").model())
+    assert report.covered
+    assert {finding.code for finding in report.findings} == {"assumed-rank"}
 
 
 @pytest.mark.parametrize("name", INPUTS)

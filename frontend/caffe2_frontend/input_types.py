@@ -1,0 +1,108 @@
+"""Element types of a net's inputs, inferred from the operators that relate them to blobs of a known type.
+
+Operators relate the types of their operands and results: a LT compares numbers of one type, and what an ArgMax writes
+is int64. Blobs of one type form a group, which has the type of any of them that is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+
+import onnx_ir as ir
+
+from caffe2_bridge.netdef.views import ArgumentError, OpView
+from caffe2_bridge.proto.caffe2_pb2 import TensorProto
+from caffe2_frontend.interop.types import CAFFE2_TO_ONNX
+
+# All operands and results have one type.
+_ALIKE: Final = frozenset({
+    "Abs", "Add", "Alias", "AliasWithName", "Copy", "CopyCPUToGPU", "CopyFromCPUInput", "CopyGPUToCPU", "Div",
+    "EnsureCPUOutput", "Max", "Min", "Mul", "Negative", "Split", "StopGradient", "Sub", "Sum",
+})  # fmt: skip
+# All operands have one type.
+_COMPARISONS: Final = frozenset({"EQ", "GE", "GT", "LE", "LT", "NE"})
+# The operands, and the first result.
+_JOINED: Final = frozenset({"Concat", "DepthConcat"})
+# The first operand and the first result.
+_MOVED: Final = frozenset({
+    "BatchGather", "ExpandDims", "Flatten", "FlattenToVec", "Gather", "Reshape", "Slice", "Squeeze", "Tile",
+    "Transpose",
+})  # fmt: skip
+# Results whose type follows from the operator alone.
+_RESULTS: Final[Mapping[str, ir.DataType]] = {
+    **dict.fromkeys(("ArgMax", "ArgMin", "GivenTensorInt64Fill", "Shape", "Size"), ir.DataType.INT64),
+    **dict.fromkeys(("GivenTensorIntFill", "LengthsRangeFill", "UniformIntFill"), ir.DataType.INT32),
+    **dict.fromkeys((*_COMPARISONS, "And", "GivenTensorBoolFill", "Not", "Or", "Xor"), ir.DataType.BOOL),
+    **dict.fromkeys(("GivenTensorFill", "UniformFill", "GaussianFill"), ir.DataType.FLOAT),
+}
+# Those that follow from an argument, and the type without it.
+_CHOSEN: Final[Mapping[str, tuple[str, int | None]]] = {
+    "Cast": ("to", None),
+    "ConstantFill": ("dtype", TensorProto.FLOAT),
+}
+
+
+def infer_input_types(
+    ops: Sequence[OpView], inputs: Sequence[str], known: Mapping[str, ir.DataType]
+) -> dict[str, ir.DataType]:
+    """Infer the element types of inputs; those that no operator tells, or of which operators differ, are missing.
+
+    Args:
+        ops: the operators of the net and of its bodies, which see the net's blobs under the same names.
+        inputs: the inputs.
+        known: the types of parameters, and of inputs that are described.
+    """
+    groups = _Groups()
+    plain = [op for op in ops if not op.proto.domain]
+    for op in plain:
+        groups.join(_alike(op))
+    types: dict[str, set[ir.DataType]] = {}
+    for name, dtype in (*known.items(), *(found for op in plain for found in _told(op))):
+        types.setdefault(groups.find(name), set()).add(dtype)
+    found = {name: types.get(groups.find(name), set()) for name in inputs}
+    return {name: next(iter(told)) for name, told in found.items() if len(told) == 1}
+
+
+def _alike(op: OpView) -> tuple[str, ...]:
+    """The blobs of an operator that have one type."""
+    if op.type in _ALIKE:
+        return (*op.inputs, *op.outputs)
+    if op.type in _COMPARISONS:
+        return op.inputs
+    if op.type in _JOINED:
+        return (*op.inputs, *op.outputs[:1])
+    return (*op.inputs[:1], *op.outputs[:1]) if op.type in _MOVED else ()
+
+
+def _told(op: OpView) -> Iterator[tuple[str, ir.DataType]]:
+    """The results of an operator of a known type."""
+    dtype = _RESULTS.get(op.type)
+    if op.type in _CHOSEN:
+        name, default = _CHOSEN[op.type]
+        with suppress(ArgumentError):  # reported when the operator is converted
+            chosen = op.args.integer(name) if default is None else op.args.integer(name, default=default)
+            dtype = CAFFE2_TO_ONNX.get(chosen)
+    if dtype is not None and op.outputs:
+        yield op.outputs[0], dtype
+
+
+class _Groups:
+    """Disjoint sets of names, each with one of them as its representative."""
+
+    def __init__(self) -> None:
+        self._next: dict[str, str] = {}
+
+    def find(self, name: str) -> str:
+        """The representative of a name; the way to it is halved, so that the next search is shorter."""
+        while (other := self._next.get(name, name)) != name:
+            self._next[name] = self._next.get(other, other)
+            name = other
+        return name
+
+    def join(self, names: Sequence[str]) -> None:
+        """Make one set of those of these names; operands that are left out have none."""
+        named = [name for name in names if name]
+        for name in named[1:]:
+            self._next[self.find(name)] = self.find(named[0])
