@@ -56,7 +56,8 @@ def feeds(graph: ir.Graph) -> Arrays:
 
 
 def run(net: ir.Model, values: Arrays) -> Arrays:
-    return Session(ir.to_proto(net).SerializeToString()).run(values)
+    session = Session(ir.to_proto(net).SerializeToString())
+    return session.run({name: values[name] for name in session.inputs})
 
 
 def run_joined(joined: Joined, values: Arrays) -> Arrays:
