@@ -100,7 +100,7 @@ def registered_operators() -> frozenset[str]:
     if python is None:
         raise OracleError("real Caffe2 is not installed; scripts/oracle installs it")
     listing = "from caffe2.python import workspace; print(chr(10).join(workspace.RegisteredOperators()))"
-    done = subprocess.run([python, "-c", listing], capture_output=True, text=True, check=True)  # noqa: S603 - the python that the user installed Caffe2 in
+    done = subprocess.run([python, "-I", "-c", listing], capture_output=True, text=True, check=True)  # noqa: S603 - the python that the user installed Caffe2 in
     return frozenset(name.partition("_ENGINE_")[0] for name in done.stdout.split())
 
 

@@ -50,7 +50,7 @@ def main() -> int:
         make_empty_libraries(providers, needed, folder / "libraries")
         path = os.pathsep.join([str(folder / "site"), os.environ.get("PYTHONPATH", "")])
         done = subprocess.run(
-            [sys.executable, "-m", "gpu_suite.kernel_table", "--list"],
+            [sys.executable, "-P", "-m", "gpu_suite.kernel_table", "--list"],
             env={**os.environ, "PYTHONPATH": path, "LD_LIBRARY_PATH": str(folder / "libraries")},
             stdout=subprocess.PIPE, text=True, check=True,
         )  # fmt: skip

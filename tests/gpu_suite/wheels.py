@@ -151,7 +151,7 @@ def _normal(name: str) -> str:
 
 
 def _pip(words: Sequence[str]) -> None:
-    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", *words]
+    command = [sys.executable, "-P", "-m", "pip", "--disable-pip-version-check", "--quiet", *words]
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - this Python's own pip
     if done.returncode:
         lines = [line for line in done.stderr.splitlines() if line.strip()]

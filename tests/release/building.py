@@ -25,7 +25,7 @@ def build(folder: Path) -> Distributions:
     """
     isolated = [] if importlib.util.find_spec("hatchling") else ["--installer=pip"]
     how = isolated or ["--no-isolation"]
-    command = [sys.executable, "-m", "build", *how, "--outdir", str(folder), str(ROOT)]
+    command = [sys.executable, "-P", "-m", "build", *how, "--outdir", str(folder), str(ROOT)]
     subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # noqa: S603 - this Python
     (sdist,) = folder.glob("*.tar.gz")
     (wheel,) = folder.glob("*.whl")

@@ -43,7 +43,7 @@ def _candidates(version: str) -> Iterator[str]:
 
 def _runs(python: str) -> bool:
     """Whether a Python can be started: a name on PATH may be a launcher for a version that is not there."""
-    command = [python, "-c", "import ensurepip"]
+    command = [python, "-I", "-c", "import ensurepip"]
     return subprocess.run(command, capture_output=True, check=False).returncode == 0  # noqa: S603 - the user's own
 
 
@@ -92,7 +92,7 @@ def test_with_lowest(folder: Path, arguments: Sequence[str]) -> int:
 
 def _environment(base: str, folder: Path, packages: Sequence[str]) -> Path:
     python = folder / "bin" / "python"
-    subprocess.run([base, "-m", "venv", "--clear", str(folder)], check=True)  # noqa: S603 - a Python of the user
-    install = [str(python), "-m", "pip", "install", "--quiet", *packages]
+    subprocess.run([base, "-I", "-m", "venv", "--clear", str(folder)], check=True)  # noqa: S603 - a Python of the user
+    install = [str(python), "-I", "-m", "pip", "install", "--quiet", *packages]
     subprocess.run(install, check=True)  # noqa: S603 - the environment made here
     return python

@@ -20,7 +20,7 @@ from caffe2_backend.validation.options import ValidationOptions
 SERVER = """
 import json, pathlib, signal, sys, time
 signal.signal(signal.SIGINT, signal.SIG_IGN)
-print("{}", flush=True)
+print('{"ready": 1}', flush=True)
 for line in sys.stdin:
     request = json.loads(line)
     name, target = json.loads(request["task"])["name"], pathlib.Path(request["target"])

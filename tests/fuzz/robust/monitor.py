@@ -184,7 +184,7 @@ class Monitor:
             self._progress.reset()
             self._unread = b""
             self._asked = 0
-            words = [sys.executable, "-m", "fuzz.robust.worker", str(self._seeds), f"{self._made.name}/progress"]
+            words = [sys.executable, "-P", "-m", "fuzz.robust.worker", str(self._seeds), f"{self._made.name}/progress"]
             paths = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
             self._process = subprocess.Popen(  # noqa: S603 - this project's own module
                 words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors,

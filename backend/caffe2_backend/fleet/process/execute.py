@@ -55,7 +55,7 @@ def answer(job: Job, pool: ProcessPool) -> ModelResult:
             return crashed(job, str(error), error.limit, len(reasons) + 1)
         except ProcessEndedError as error:
             reasons.append(str(error))
-            cause = f"process died ({error.status})"
+            cause = error.cause
         else:
             own = {"owner": job.task.owner, "key": job.key, "bytes": job.bytes, "attempts": len(reasons) + 1}
             return ModelResult(job.task.name, **{"page": job.page} | record | own)

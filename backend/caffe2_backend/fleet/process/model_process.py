@@ -8,18 +8,20 @@ import os
 import select
 import signal
 import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any, Final
 
+from caffe2_backend.child_python import isolated_python
 from caffe2_backend.fleet.process.memory import resident_bytes
+from caffe2_backend.fleet.result import VERDICTS
 
 _START_SECONDS: Final = 300.0
 _WATCH_SECONDS: Final = 0.05  # between two looks at the memory of the process
 _CHUNK: Final = 1 << 16
 _LINES: Final = 3  # of a process that ended
+_SHOWN: Final = 100  # bytes of a line that is not an answer
 # SIGINT is ignored before anything is imported, which takes a second.
 _SERVER: Final = (
     "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); "
@@ -28,11 +30,14 @@ _SERVER: Final = (
 
 
 class ProcessEndedError(Exception):
-    """The process ended before it answered; ``status`` is the name of the signal, or ``status N``."""
+    """The process ended before it answered, or wrote something else.
 
-    def __init__(self, message: str, status: str) -> None:
+    ``cause`` is ``process died`` with the name of the signal or ``status N``, or ``process wrote no answer``.
+    """
+
+    def __init__(self, message: str, cause: str) -> None:
         super().__init__(message)
-        self.status = status
+        self.cause = cause
 
 
 class LimitError(Exception):
@@ -52,8 +57,8 @@ class ModelProcess:
     def __init__(self) -> None:
         self._errors: Any = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process, closed with it
         self._process = subprocess.Popen(  # noqa: S603 - this Python, with this project's own server
-            [sys.executable, "-c", _SERVER], stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, stderr=self._errors, start_new_session=True, bufsize=0,
+            isolated_python(_SERVER), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors,
+            start_new_session=True, bufsize=0,
         )  # fmt: skip
         self._rest = b""
         self._started = False
@@ -72,11 +77,12 @@ class ModelProcess:
             memory: limit of the resident memory, in bytes; None for no limit.
 
         Raises:
-            ProcessEndedError: the process ended; the message has its status and its last lines.
+            ProcessEndedError: the process ended, or what it wrote is not an answer; the message has its status and its
+                last lines, or the line. The process must not be used again.
             LimitError: a limit was exceeded, and the process was ended.
         """
         if not self._started:
-            self._read_line(_START_SECONDS, None)
+            self._read_object(_START_SECONDS, None)
             self._started = True
         assert self._process.stdin is not None
         try:
@@ -85,8 +91,7 @@ class ModelProcess:
                 left = left[self._process.stdin.write(left) :]
         except BrokenPipeError:
             raise self._ending() from None
-        answer: dict[str, Any] = json.loads(self._read_line(seconds, memory))
-        return answer
+        return self._read_object(seconds, memory, "verdict", VERDICTS)
 
     def kill(self) -> None:
         """End the process and its children; a thread that waits for an answer gets a ProcessEndedError."""
@@ -101,6 +106,20 @@ class ModelProcess:
         for pipe in (self._process.stdin, self._process.stdout, self._errors):
             if pipe is not None:
                 pipe.close()
+
+    def _read_object(
+        self, seconds: float, memory: int | None, key: str = "ready", values: Container[Any] | None = None
+    ) -> dict[str, Any]:
+        """Read a line that holds a JSON object with a key, whose value is one of ``values``."""
+        line = self._read_line(seconds, memory)
+        try:
+            found = json.loads(line)
+        except ValueError:
+            found = None
+        if isinstance(found, dict) and key in found and (values is None or found[key] in values):
+            return found
+        shown = line[:_SHOWN].decode(errors="replace")
+        raise ProcessEndedError(f"its process wrote a line that is not an answer: {shown!r}", "process wrote no answer")
 
     def _read_line(self, seconds: float, memory: int | None) -> bytes:
         assert self._process.stdout is not None
@@ -134,4 +153,4 @@ class ModelProcess:
         tail = " ".join(self._errors.read().decode(errors="replace").splitlines()[-_LINES:])
         name = signal.Signals(-status).name if -status in set(signal.Signals) else ""
         text = f"its process ended with status {status}" + (f" ({name})" if name else "")
-        return ProcessEndedError(f"{text}: {tail}" if tail else text, name or f"status {status}")
+        return ProcessEndedError(f"{text}: {tail}" if tail else text, f"process died ({name or f'status {status}'})")

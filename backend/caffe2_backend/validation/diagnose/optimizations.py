@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -14,6 +13,7 @@ from typing import Any, Final
 
 import onnx
 
+from caffe2_backend.child_python import isolated_python
 from caffe2_backend.runtime.sessions.onnxruntime_library import OPTIMIZATION_LEVELS
 from caffe2_backend.validation.inputs.specs import Case
 from caffe2_backend.validation.report import OptimizationFault
@@ -103,7 +103,7 @@ def _modified(runtime: OnnxRuntime, model: onnx.ModelProto) -> list[str]:
         ]
         try:
             done = subprocess.run(  # noqa: S603 - our own Python, and a script of our own
-                [sys.executable, "-c", _LOG, *options, json.dumps(providers)],
+                isolated_python(_LOG, *options, json.dumps(providers)),
                 capture_output=True, text=True, errors="replace", timeout=_SECONDS, check=False,
             )  # fmt: skip
         except (OSError, subprocess.TimeoutExpired) as error:

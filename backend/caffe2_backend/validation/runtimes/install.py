@@ -18,6 +18,8 @@ PACKAGES: Final = (
     "onnx==1.8.1", "hypothesis==4.53.2", "pytest==8.3.5",
 )  # fmt: skip
 _WORKS: Final = "from caffe2.python import workspace; assert len(workspace.RegisteredOperators()) > 900"
+# Without it, Python 3.8 would import modules of the current folder; it has no -P.
+_ISOLATED: Final = "-I"
 _IS_38: Final = "import ensurepip, sys; sys.exit(sys.version_info[:2] != (3, 8))"
 
 
@@ -32,14 +34,15 @@ def install_oracle(folder: Path | None = None, python: str | None = None) -> Pat
     """
     target = cache_folder() if folder is None else folder
     oracle = target / "bin" / "python"
-    if _succeeds([str(oracle), "-c", _WORKS]):
+    works = [str(oracle), _ISOLATED, "-c", _WORKS]
+    if _succeeds(works):
         return oracle
-    base = next((found for found in _pythons(python) if _succeeds([found, "-c", _IS_38])), None)
+    base = next((found for found in _pythons(python) if _succeeds([found, _ISOLATED, "-c", _IS_38])), None)
     if base is None:
         raise RunError("no CPython 3.8 found, the last that real Caffe2 was built for: install one, or name it")
-    _run([base, "-m", "venv", "--clear", str(target)])
-    _run([str(oracle), "-m", "pip", "install", "--quiet", *PACKAGES])
-    _run([str(oracle), "-c", _WORKS])
+    _run([base, _ISOLATED, "-m", "venv", "--clear", str(target)])
+    _run([str(oracle), _ISOLATED, "-m", "pip", "install", "--quiet", *PACKAGES])
+    _run(works)
     return oracle
 
 

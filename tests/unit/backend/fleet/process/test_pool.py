@@ -22,11 +22,13 @@ from caffe2_backend.fleet.task import ModelTask
 # A stand-in for the server: what it does with a request is in the request's task name.
 SERVER = """
 import json, os, signal, sys, time
-print("{}", flush=True)
+print('{"ready": 1}', flush=True)
 for line in sys.stdin:
     name = json.loads(json.loads(line)["task"])["name"]
     if name == "sleep": time.sleep(60)
     if name == "large": held = bytearray(300 << 20); time.sleep(60)
+    if name == "chatty": print("Hello from html.py", flush=True)
+    if name == "odd": print('{"verdict": "ready"}', flush=True)
     if name == "dies" or name.startswith("once") and not os.path.exists(name[5:]):
         open(name[5:] or os.devnull, "w").close()
         print("a last line", file=sys.stderr, flush=True)
@@ -94,6 +96,20 @@ def test_a_model_whose_process_dies_runs_once_more_alone(tmp_path: Path) -> None
     assert "SIGSEGV" in poison.reason
     late = execute(job("sleep", seconds=0.2), pool)
     assert (late.verdict, late.attempts) == ("crashed", 1)
+    pool.stop()
+
+
+@pytest.mark.parametrize(("name", "line"), [("chatty", "Hello from html.py"), ("odd", '{"verdict": "ready"}')])
+def test_a_line_that_is_not_an_answer_costs_one_model(name: str, line: str) -> None:
+    pool = ProcessPool()
+    with pool.lease() as process:
+        first = ask(process, "a")
+    result = execute(job(name), pool)
+    assert (result.verdict, result.cause, result.attempts) == ("crashed", "process wrote no answer", 2)
+    assert f"a line that is not an answer: {line!r}" in result.reason
+    good = execute(job("b"), pool)
+    assert good.verdict == "agree"
+    assert good.reason != first  # the process that wrote the line is not used again
     pool.stop()
 
 
