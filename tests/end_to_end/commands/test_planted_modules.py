@@ -120,6 +120,14 @@ def test_no_command_runs_them(command: str, models: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow
+def test_no_worker_of_a_cluster_runs_them(models: Path) -> None:
+    pytest.importorskip("distributed")
+    done = run_command(models, *("batch", *WORDS["batch"], "--engine", "dask"))
+    assert traces(models) == []
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_the_installation_of_real_caffe2_runs_none(folder: Path) -> None:
     done = run_command(folder, "oracle", "install", str(folder / "caffe2"), "--python", sys.executable)
     assert traces(folder) == []
