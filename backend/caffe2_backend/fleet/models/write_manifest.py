@@ -65,7 +65,7 @@ def manifest_entry(task: ModelTask, folder: AnyPath) -> dict[str, Any]:
     if task.init:
         entry["init"] = _relative(task.init, folder)
     if task.inputs:
-        entry["inputs"] = {name: _spelled(spec) for name, spec in task.inputs.items()}
+        entry["inputs"] = {name: spelled(spec) for name, spec in task.inputs.items()}
     entry |= {name: getattr(task, name) for name in ("opset", "rtol", "atol") if getattr(task, name) is not None}
     if task.outputs:
         entry["outputs"] = list(task.outputs)
@@ -120,7 +120,7 @@ def _relative(path: str, folder: AnyPath) -> str:
     return Path(os.path.relpath(absolute, home)).as_posix()
 
 
-def _spelled(spec: Sequence[Any]) -> str:
+def spelled(spec: Sequence[Any]) -> str:
     """A description of an input as on the command line: ``float32[N,3]@0.05,128``."""
     dtype, shape, *quantized = spec
     dims = "" if shape is None else f"[{','.join('?' if dim is None else str(dim) for dim in shape)}]"

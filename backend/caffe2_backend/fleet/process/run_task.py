@@ -6,20 +6,25 @@ import math
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import numpy as np
+
 from caffe2_backend.fleet.causes import cause_of_errors, cause_of_sides, cause_of_text
+from caffe2_backend.fleet.models.write_manifest import spelled
 from caffe2_backend.fleet.task import ModelTask
 from caffe2_backend.picture.onnx_model import every_graph
 from caffe2_backend.validation.api import run_validation
-from caffe2_backend.validation.forms import read_model
+from caffe2_backend.validation.forms import Forms, read_model
 from caffe2_backend.validation.inputs.find_weights import find_weights
-from caffe2_backend.validation.options import ValidationOptions
+from caffe2_backend.validation.inputs.generate import generate
+from caffe2_backend.validation.options import Described, ValidationOptions
 from caffe2_backend.validation.report import ValidationReport
 from caffe2_backend.validation.runtimes import AnyModel
 from caffe2_backend.validation.versions import package_versions
+from caffe2_bridge import Int8Tensor
 from caffe2_bridge.control import count_operators
 from caffe2_bridge.diagnostics import BridgeError, ConversionError, Diagnostic
 from caffe2_bridge.model import Model
@@ -56,6 +61,7 @@ def run_task(task: ModelTask, common: ValidationOptions, onnx_file: AnyPath | No
     record = outcome.record
     record |= {"times": times, "versions": package_versions()}
     notes: list[str] = []
+    refused: Sequence[Diagnostic] = ()
     try:
         options = task.options(common)
         with _timed(times, "read"):
@@ -66,9 +72,8 @@ def run_task(task: ModelTask, common: ValidationOptions, onnx_file: AnyPath | No
             with _timed(times, "export"):
                 model, notes = find_weights(model)
                 outcome.model = model
-                exported, why_not = _export(model, task, options, onnx_file)
+                exported, refused = _export(model, task, options, onnx_file)
                 record |= exported
-                notes += why_not
         with _timed(times, "validate"):
             report = outcome.report = run_validation(model, options=options)
     except ConversionError as error:
@@ -78,7 +83,9 @@ def run_task(task: ModelTask, common: ValidationOptions, onnx_file: AnyPath | No
         record |= {"verdict": "could not run", "reason": _line(str(error)), "cause": cause_of_text(str(error))}
     else:
         record |= _compared(report)
-        record["notes"] = [*notes, *report.notes]
+        record["notes"] = [*record.get("notes", ()), *notes, *report.notes]
+    if refused and record["verdict"] != "not covered":
+        record |= _not_exported(refused, record)
     record["seconds"] = round(time.perf_counter() - start, 3)
     return outcome
 
@@ -103,27 +110,63 @@ def _count(model: AnyModel) -> tuple[Counter[str], Counter[str]]:
 
 def _export(
     model: Model, task: ModelTask, options: ValidationOptions, target: AnyPath | None
-) -> tuple[dict[str, Any], list[str]]:
-    """Export a net as the command line does; return fields of the record, and a note if it cannot be exported.
+) -> tuple[dict[str, Any], Sequence[Diagnostic]]:
+    """Export a net as the command line does; return fields of the record, and the errors that stop the export.
 
-    The validation may find out how inputs look and go on where the export fails.
+    If the export fails for want of sizes, it uses those of the inputs that validation generates: ranks, or else sizes.
     """
-    chosen = ExportOptions(
-        inputs=options.described, outputs=task.outputs or None, opset=task.opset, recurrent=options.recurrent
-    )
     try:
-        export = analyze(model, options=chosen)
-        converted = finish(export)
+        return _export_with(model, task, options, options.described, target), ()
     except ConversionError as error:
-        return {"findings": [finding.to_dict() for finding in error.findings]}, [
-            f"not exported: {_summary(error.errors)}"
-        ]
+        first = error
+    if any(error.code == "needs-shape" for error in first.errors):
+        for found in _found_sizes(model, options):
+            with suppress(ConversionError):
+                fields = _export_with(model, task, options, found, target)
+                listed = ", ".join(f"{name}={spelled(spec)}" for name, spec in found.items())
+                return fields | {"notes": [f"exported with the sizes that validation found: {listed}"]}, ()
+    return {"findings": [finding.to_dict() for finding in first.findings]}, first.errors
+
+
+def _export_with(
+    model: Model, task: ModelTask, options: ValidationOptions, described: Described, target: AnyPath | None
+) -> dict[str, Any]:
+    """Export a net whose inputs are described, and return fields of the record. Raises ConversionError."""
+    chosen = ExportOptions(
+        inputs=described, outputs=task.outputs or None, opset=task.opset, recurrent=options.recurrent
+    )
+    export = analyze(model, options=chosen)
+    converted = finish(export)
     fields: dict[str, Any] = {"findings": [finding.to_dict() for finding in export.findings]}
     if target is not None:
         target.parent.mkdir(parents=True, exist_ok=True)
         files = save_onnx(converted, target)
         fields |= {"onnx": str(target), "onnx_bytes": sum(file.stat().st_size for file in files)}
-    return fields, []
+    return fields
+
+
+def _found_sizes(model: Model, options: ValidationOptions) -> Iterator[Described]:
+    """The inputs that validation generates, as descriptions: of their ranks first, then of their sizes."""
+    try:
+        generated = generate(Forms(model, options.described, recurrent=options.recurrent), None, options)
+    except BridgeError:
+        return
+    found = {name: value for name, value in generated.cases[0].inputs.items() if name in model.inputs}
+    for ranks in (True, False):
+        specs: dict[str, tuple[Any, ...]] = {}
+        for name, value in found.items():
+            quantized = ((value.scale, value.zero_point),) if isinstance(value, Int8Tensor) else ()
+            data = value.data if isinstance(value, Int8Tensor) else np.asarray(value)
+            specs[name] = (data.dtype, (None,) * data.ndim if ranks else data.shape, *quantized)
+        yield {**specs, **options.described}
+
+
+def _not_exported(errors: Sequence[Diagnostic], record: dict[str, Any]) -> dict[str, Any]:
+    """The verdict of a net whose export failed, with the reason before what validation found."""
+    validated = f"validation: {record['verdict']}" + (f": {record['reason']}" if record["reason"] else "")
+    return {
+        "verdict": "not exported", "cause": cause_of_errors(errors), "reason": f"{_summary(errors)}; {validated}",
+    }  # fmt: skip
 
 
 def _compared(report: ValidationReport) -> dict[str, Any]:
@@ -131,9 +174,11 @@ def _compared(report: ValidationReport) -> dict[str, Any]:
     failed = {failure.side: failure for failure in reversed(report.failures)}
     reasons += [f"{side}: {_line(failure.reason)}" for side, failure in failed.items()]
     sides = [result.side for result in report.wrong] or list(failed)
+    verdict = ("agree", "disagree", "could not run")[report.exit_code]
     return {
-        "verdict": report.verdict,
-        "cause": cause_of_sides(report.verdict, sides),
+        "verdict": verdict,
+        "compared_with_caffe2": report.to_dict().get("compared_with_caffe2"),
+        "cause": cause_of_sides(verdict, sides),
         "worst": max(_differences(report), default=0.0),
         "reason": "; ".join(reasons[:_REASONS]),
         "weights": len(report.random_weights),

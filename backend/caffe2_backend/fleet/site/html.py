@@ -7,7 +7,12 @@ from html import escape
 from typing import Final
 from urllib.parse import quote
 
-MARKS: Final[Mapping[str, str]] = {"agree": "agree", "disagree": "disagree", "crashed": "disagree"}
+MARKS: Final[Mapping[str, str]] = {
+    "agree": "agree",
+    "disagree": "disagree",
+    "crashed": "disagree",
+    "not exported": "disagree",
+}
 
 
 def mark_of(verdict: str) -> str:

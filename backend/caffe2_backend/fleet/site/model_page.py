@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from html import escape
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
@@ -29,7 +30,8 @@ def write_model_page(
     Args:
         out: the folder of the batch.
         result: the record of the model.
-        report: of the validation; without it the page has the reason and the diagnostics of the record.
+        report: of the validation; without it, or if the net was not exported, the page has the reason and the
+            diagnostics of the record.
         model: to draw, a Caffe2 model or the path of an ONNX model.
 
     Raises OSError.
@@ -38,7 +40,11 @@ def write_model_page(
     target.parent.mkdir(parents=True, exist_ok=True)
     home = "../" * (len(PurePosixPath(result.page).parts) - 1) + "index.html"
     picture = _picture(model, report or ValidationReport(result.model, "", (), ()))
-    text = failure_page(result, home, picture) if report is None else page(report, picture, home)
+    if report is None or result.verdict == "not exported":  # a page of the report would have the report's verdict
+        text = failure_page(result, home, picture)
+    else:
+        exported = [f"exported: {result.onnx}"] if result.onnx else []
+        text = page(replace(report, notes=(*exported, *result.notes)), picture, home)
     with replacing(target) as file:
         file.write(text.encode())
 
@@ -60,7 +66,7 @@ def failure_page(result: ModelResult, home: str, picture: str = "") -> str:
         verdict=escape(result.verdict),
         mark=mark_of(result.verdict),
         home=escape(home),
-        reason=escape(result.reason),
+        reason="<br>".join(map(escape, (result.reason, *result.notes))),
         counts=f"{result.operators} operators, {result.body_operators} in bodies; {result.seconds:.1f} s",
         findings=_findings(result.findings),
         picture=f'<h2>The net</h2><div class="picture">{picture}</div>' if picture else "",

@@ -1,0 +1,64 @@
+"""One model of a batch: what its export and its validation make of the verdict."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from caffe2_backend.fleet.process import run_task as module
+from caffe2_backend.fleet.process.run_task import run_task
+from caffe2_backend.fleet.process.server import answer
+from caffe2_backend.fleet.result import ModelResult
+from caffe2_backend.fleet.task import ModelTask
+from caffe2_backend.validation.options import ValidationOptions
+from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
+
+OPTIONS = ValidationOptions(runtimes=("workspace", "onnxruntime-cpu"))
+
+
+@pytest.fixture
+def relu(tmp_path: Path) -> ModelTask:
+    """A net whose input has neither a type nor a shape."""
+    op = OperatorDef(type="Relu", input=["data"], output=["y"])
+    net = NetDef(name="relu", op=[op], external_input=["data"], external_output=["y"])
+    (tmp_path / "relu.pb").write_bytes(net.SerializeToString())
+    return ModelTask("relu", str(tmp_path / "relu.pb"))
+
+
+def test_an_export_without_sizes_takes_those_that_validation_found(relu: ModelTask, tmp_path: Path) -> None:
+    record = run_task(relu, OPTIONS, tmp_path / "relu.onnx").record
+    assert record["verdict"] == "agree"
+    assert (tmp_path / "relu.onnx").exists()
+    assert "exported with the sizes that validation found: data=float32[?]" in record["notes"]
+
+
+def test_a_net_that_is_not_exported_does_not_agree(
+    relu: ModelTask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_found_sizes", lambda *_: [])
+    request = {"task": relu.to_json(), "options": OPTIONS.to_json(), "target": str(tmp_path), "command": "c"}
+    record = answer(request | {"onnx": "onnx/relu.onnx", "page": "pages/relu.html"})
+    assert (record["verdict"], record["cause"], record.get("onnx")) == ("not exported", "needs-shape", None)
+    assert "the rank of input 'data' is unknown" in record["reason"]
+    assert record["reason"].endswith("; validation: agree")
+    page = (tmp_path / "pages" / "relu.html").read_text(encoding="utf-8")
+    assert 'class="verdict disagree">not exported<' in page
+    assert "the rank of input" in page
+
+
+def test_the_page_of_an_exported_net_names_the_file(relu: ModelTask, tmp_path: Path) -> None:
+    request = {"task": relu.to_json(), "options": OPTIONS.to_json(), "target": str(tmp_path), "command": "c"}
+    record = answer(request | {"onnx": "onnx/relu.onnx", "page": "pages/relu.html"})
+    assert record["onnx"] == "onnx/relu.onnx"
+    page = (tmp_path / "pages" / "relu.html").read_text(encoding="utf-8")
+    assert "exported: onnx/relu.onnx" in page
+    assert "exported with the sizes that validation found" in page
+
+
+@pytest.mark.parametrize(
+    ("compared", "text"),
+    [(None, "agree"), (True, "agree"), (False, "agree (runtimes of the export; not compared with Caffe2)")],
+)
+def test_an_agreement_says_with_what(compared: bool | None, text: str) -> None:
+    assert ModelResult("m", "agree", compared_with_caffe2=compared).verdict_in_full == text
