@@ -59,11 +59,11 @@ class Job:
     @property
     def page(self) -> str:
         """The page of the model under the target; empty if nothing is written."""
-        return f"pages/{self.task.name}.html" if self.target else ""
+        return f"pages/{self.task.stem}.html" if self.target else ""
 
     def request(self) -> dict[str, Any]:
         """The request to a model process."""
         return {
             "task": self.task.to_json(), "options": self.options, "target": self.target, "command": self.command,
-            "onnx": f"onnx/{self.task.name}.onnx", "page": self.page,
+            "onnx": f"onnx/{self.task.stem}.onnx", "page": self.page,
         }  # fmt: skip

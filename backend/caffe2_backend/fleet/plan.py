@@ -40,7 +40,7 @@ def make_plan(
     for task in tasks:
         try:
             key, size = lock.lock(task, common)
-        except OSError:  # the process of the model reports it
+        except (OSError, ValueError):  # ValueError: a path with a NUL character; the process of the model reports it
             key, size = "", 0
         done = records.find(task.name, key) if records is not None and key else None
         if done is None:

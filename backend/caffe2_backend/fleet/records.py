@@ -38,5 +38,6 @@ class Records:
 
     def _file(self, name: str) -> AnyPath:
         """A readable part of the name, and a digest that keeps names apart."""
-        readable = "".join(c if c.isalnum() or c in "-_." else "-" for c in name)[-80:]
-        return self._folder / f"{readable}-{hashlib.sha256(name.encode()).hexdigest()[:8]}.json"
+        readable = "".join(c if c.isalnum() or c in "-_." else "-" for c in name)
+        readable = readable.encode()[-80:].decode(errors="ignore")  # names of files are limited in bytes
+        return self._folder / f"{readable}-{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}.json"

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from caffe2_backend.fleet.arrow import import_arrow
 from caffe2_backend.fleet.result import ModelResult
+from caffe2_bridge.diagnostics.printable import printable
 from caffe2_bridge.storage import AnyPath
 from caffe2_frontend.interop.files.onnx_files import replacing
 
@@ -41,8 +42,8 @@ def _row(result: ModelResult) -> dict[str, Any]:
         "differences": result.differences, "versions": result.versions,
     }  # fmt: skip
     return {name: list(pairs.items()) for name, pairs in maps.items()} | {
-        "model": result.model, "owner": result.owner, "hash": result.key, "status": result.verdict,
-        "reason": result.reason, "cause": result.cause, "attempts": result.attempts,
+        "model": printable(result.model), "owner": result.owner, "hash": result.key, "status": result.verdict,
+        "reason": printable(result.reason), "cause": printable(result.cause), "attempts": result.attempts,
         "operator_count": result.operators, "body_operator_count": result.body_operators, "bytes": result.bytes,
         "onnx_bytes": result.onnx_bytes, "seconds": result.seconds, "worst": result.worst, "cases": result.cases,
         "random_weights": result.weights, "onnx": result.onnx, "page": result.page,

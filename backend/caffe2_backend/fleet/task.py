@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from pathlib import PurePosixPath
+from typing import Any, Final
 
 from caffe2_backend.validation.options import ValidationOptions
+
+_LONGEST: Final = 160  # bytes of a file's name, to which suffixes are added
+_LONGEST_PATH: Final = 1024
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,13 @@ class ModelTask:
     recurrent: str = ""
     owner: str = ""
 
+    @property
+    def stem(self) -> str:
+        """The path of the model's results without a suffix: its name, but for parts that cannot name files."""
+        parts = PurePosixPath(self.name).parts
+        stem = "/".join(map(_file_name, parts))
+        return stem if len(stem) <= _LONGEST_PATH else _file_name(parts[-1], digest_of=self.name)
+
     def options(self, common: ValidationOptions) -> ValidationOptions:
         """The options of the batch, with what the task says in their place. Raises OptionError."""
         own: dict[str, Any] = {
@@ -63,3 +75,12 @@ class ModelTask:
         """The inverse of :meth:`to_json`."""
         data = json.loads(text)
         return cls(**data | {"outputs": tuple(data["outputs"])})
+
+
+def _file_name(part: str, digest_of: str = "") -> str:
+    """A part of a path, with a digest in the place of what is too long for a file or not printable."""
+    safe = "".join(char if char.isprintable() else "-" for char in part)
+    if safe == part and len(part.encode()) <= _LONGEST and not digest_of:
+        return part
+    digest = hashlib.sha256((digest_of or part).encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return f"{safe.encode()[:_LONGEST].decode(errors='ignore')}-{digest}"

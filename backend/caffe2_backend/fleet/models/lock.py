@@ -96,7 +96,7 @@ class Lock:
         paths = files_of_task(task)
         hashes = [self.hash(path) for path in paths]
         for path, found in zip(paths, hashes, strict=True):
-            digest.update(f"\n{path.name}\n{found.sha256}".encode())
+            digest.update(f"\n{path.name}\n{found.sha256}".encode("utf-8", "surrogatepass"))
         key = digest.hexdigest()
         self.models[task.name] = {"key": key, "files": [str(path) for path in paths]}
         return key, sum(found.size for found in hashes)

@@ -26,7 +26,7 @@ from caffe2_backend.validation.runtimes import AnyModel
 from caffe2_backend.validation.versions import package_versions
 from caffe2_bridge import Int8Tensor
 from caffe2_bridge.control import count_operators
-from caffe2_bridge.diagnostics import BridgeError, ConversionError, Diagnostic
+from caffe2_bridge.diagnostics import BridgeError, ConversionError, Diagnostic, NetFormatError
 from caffe2_bridge.model import Model
 from caffe2_bridge.storage import AnyPath
 from caffe2_frontend import ExportOptions, analyze, finish, save_onnx
@@ -65,6 +65,7 @@ def run_task(task: ModelTask, common: ValidationOptions, onnx_file: AnyPath | No
     try:
         options = task.options(common)
         with _timed(times, "read"):
+            _require_path(task)
             model = outcome.model = read_model(task.path, task.init or None)
             outer, inner = _count(model)
             record |= {"operators": outer.total(), "body_operators": inner.total(), "types": dict(outer + inner)}
@@ -88,6 +89,13 @@ def run_task(task: ModelTask, common: ValidationOptions, onnx_file: AnyPath | No
         record |= _not_exported(refused, record)
     record["seconds"] = round(time.perf_counter() - start, 3)
     return outcome
+
+
+def _require_path(task: ModelTask) -> None:
+    """Raise NetFormatError if a path of the task cannot name a file."""
+    for path in (task.path, task.init):
+        if "\0" in path:
+            raise NetFormatError("the path holds a NUL character, which no file can have in its name", repr(path))
 
 
 @contextmanager

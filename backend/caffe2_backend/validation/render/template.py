@@ -13,10 +13,15 @@ _FOLDER: Final = Path(__file__).parent
 
 
 def fill(template: Path, **parts: str) -> str:
-    """Fill a template; ``head`` (up to the title), ``style`` and ``script`` are the shared ones. The parts are HTML."""
+    """Fill a template; ``head`` (up to the title), ``style`` and ``script`` are the shared ones.
+
+    The parts are HTML. Characters in them that are not printable, such as those that turn text around, are escaped.
+    """
     head = _text(_FOLDER / "head.html").rstrip("\n")
     shared = {"head": head, "style": _text(_FOLDER / "style.css"), "script": _text(_FOLDER / "tables.js")}
-    return Template(_text(template)).substitute(shared, **parts)
+    return Template(_text(template)).substitute(
+        shared, **{name: printable(part, keep="\n\t") for name, part in parts.items()}
+    )
 
 
 def escape(text: str) -> str:
