@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -11,14 +12,17 @@ from typing import Any, Final
 import numpy as np
 from google.protobuf.message import Message
 
+from caffe2_bridge.control import all_operators
 from caffe2_bridge.diagnostics import OptionError
 from caffe2_bridge.init.init_net import InitNet, read_init_net
+from caffe2_bridge.init.needed import without_unneeded
 from caffe2_bridge.netdef.parameter_operands import data_blobs
 from caffe2_bridge.netdef.parameters import Arrays, Parameter
+from caffe2_bridge.netdef.replace import with_operators
 from caffe2_bridge.netdef.views import NetView, as_net_def
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_bridge.ssa.objects import final_objects
-from caffe2_bridge.ssa.outputs import declared_outputs
+from caffe2_bridge.ssa.outputs import declared_outputs, needed_operators
 from caffe2_bridge.training import computes_gradients
 
 # Shapes of fills that stand for inputs of any shape: Caffe2's mobile exporter writes [1, 1], its Caffe translator [1].
@@ -100,7 +104,9 @@ class Model:
         return self if init is self.init else Model(self.predict_net, init, self.source)
 
     def with_outputs(self, names: Iterable[str] | None) -> Model:
-        """The model that declares these outputs instead of its own; the same model for None.
+        """The model that declares and computes these outputs instead of its own; the same model for None.
+
+        Operators that they do not need are left out, of the init net too.
 
         Raises OptionError if a name is neither a blob that the net writes nor an input or a parameter, or is not a
         tensor.
@@ -118,7 +124,32 @@ class Model:
                 raise OptionError(f"output {name!r} is an object and not a tensor")
             if name not in known:
                 raise OptionError(f"no operator writes output {name!r}")
-        return Model(net, self.init, self.source)
+        needed = needed_operators(net, net.external_output)
+        if len(needed) == len(net.op):
+            return Model(net, self.init, self.source)
+        cut = with_operators(net, (net.op[index] for index in needed))
+        unread = _read(net) - _read(cut) - set(cut.external_output)
+        del cut.external_input[:]
+        cut.external_input.extend(name for name in net.external_input if name not in unread)
+        return Model(cut, self.init, self.source).without_unneeded()
+
+    def without_unneeded(self, outputs: Iterable[str] | None = None) -> Model:
+        """The model without operators of the init net that compute nothing that the predict net reads.
+
+        What it reads for ``outputs`` counts; None for all that it reads.
+        """
+        if not self.init.rest:
+            return self
+        net = self.predict_net
+        if outputs is not None:
+            net = with_operators(net, [net.op[index] for index in needed_operators(net, outputs)])
+        wanted = _read(net).union(net.external_output if outputs is None else outputs)
+        return dataclasses.replace(self, init=without_unneeded(self.init, wanted))
+
+
+def _read(net: NetDef) -> set[str]:
+    """The blobs that the operators of a net, or of its bodies, read."""
+    return {name for op in all_operators(NetView(net)) for name in op.inputs}
 
 
 def read_init(model: Model | InitNet | Message | bytes | None, predict_net: Message | bytes | None = None) -> InitNet:

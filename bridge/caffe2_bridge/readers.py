@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from caffe2_bridge.diagnostics import Diagnostic, Location, Severity
-from caffe2_bridge.init.fill_nets import fill_net
-from caffe2_bridge.init.init_net import Chunks, InitNet
+from caffe2_bridge.init.init_net import InitNet
+from caffe2_bridge.init.needed import with_rest
 from caffe2_bridge.model import Model
 from caffe2_bridge.netdef.replace import with_operators
 from caffe2_bridge.netdef.views import NetView, OpView
@@ -86,13 +86,6 @@ def _note(net: NetView, op: OpView, names: list[str]) -> Diagnostic:
 
 def _without(init: InitNet, sources: set[str], made: list[str], notes: list[Diagnostic]) -> InitNet:
     """The init net without the operators that make the sources alone; blobs that are inputs now are placeholders."""
-    rest = tuple(op for op in init.rest if not (makes_object(op.proto) and sources.issuperset(op.outputs)))
-    findings = (*init.findings, *notes)
-    serialized = init.serialized
-    if len(rest) != len(init.rest):
-        parameters = init.parameters
-
-        def serialized() -> Chunks:
-            yield from fill_net(parameters.values(), (op.proto for op in rest))
-
-    return dataclasses.replace(init, rest=rest, findings=findings, serialized=serialized).with_inputs(made)
+    rest = [op for op in init.rest if not (makes_object(op.proto) and sources.issuperset(op.outputs))]
+    found = dataclasses.replace(init, findings=(*init.findings, *notes))
+    return with_rest(found, rest).with_inputs(made)

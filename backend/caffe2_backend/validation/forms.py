@@ -29,14 +29,15 @@ ModelLike: TypeAlias = AnyModel | str | os.PathLike[str]
 def read_model(model: ModelLike, init: Location | None = None, databases: Location | None = None) -> AnyModel:
     """Read a model, unless it is given: a path or URL that ``caffe2_bridge.load`` reads, or an .onnx file.
 
-    Readers of databases at the head of a Caffe2 net become its inputs.
+    Readers of databases at the head of a Caffe2 net become its inputs, and what of its init net nothing reads is left
+    out.
 
     Raises NetFormatError, OSError, and ConversionError if an ONNX model is malformed or its external data are missing.
     """
     if isinstance(model, Model):
-        return cut_readers(model)
+        return cut_readers(model).without_unneeded()
     if isinstance(model, str | os.PathLike) and locate(model).suffix != ".onnx":
-        return cut_readers(load(model, init, databases=databases))
+        return cut_readers(load(model, init, databases=databases)).without_unneeded()
     return load_proto(model)
 
 
