@@ -12,10 +12,10 @@ from google.protobuf.message import DecodeError
 from caffe2_bridge import wire
 from caffe2_bridge.bounds import current_limits, hint_of
 from caffe2_bridge.diagnostics import NetFormatError
-from caffe2_bridge.files import journal, pairing, text
+from caffe2_bridge.files import init_search, journal, pairing, text
 from caffe2_bridge.files.blobs.records import Blob
 from caffe2_bridge.files.databases import leveldb_file, lmdb_file, minidb
-from caffe2_bridge.files.databases.loads import read_loads
+from caffe2_bridge.files.databases.loads import init_of_blobs, read_loads
 from caffe2_bridge.files.detect import Format, detect
 from caffe2_bridge.files.open_files import open_file, open_together
 from caffe2_bridge.files.plan_files import read_plan
@@ -46,7 +46,8 @@ def load(
         path: a path or URL (:mod:`caffe2_bridge.storage`): a folder with a predict net and an init net
             (``predict_net`` and ``init_net``, ``X_predict`` and ``X_init``, ``model`` and ``model_init``; .pb goes
             before .pbtxt), a predict net in binary or text, a plan, or a predictor database: minidb, LMDB or LevelDB.
-        init: the init net of the predict net. By default it is searched by name in the folder of the predict net.
+        init: the init net of the predict net, or a database of its parameters. By default it is searched in the folder
+            of the predict net: by name, or else the one file that fills all parameters of the net.
         predictor: the name of the predictor, for a database that holds several.
         databases: the folder with the databases that the init net loads parameters from; by default its own folder.
             Nothing outside of that folder is read.
@@ -72,15 +73,16 @@ def load(
         return _model_of_plan(where, init, databases)
     beside = locate(init) if init is not None else pairing.init_net_beside(where)
     span, init_span = open_together(where, beside)
-    return Model.of(
-        _NETS[kind](span, str(where)),
-        None if beside is None or init_span is None else _read_init(init_span, beside, databases),
-        str(where),
-    )
+    net = _NETS[kind](span, str(where))
+    if beside is None or init_span is None:
+        return init_search.with_init_net_found(Model.of(net, source=str(where)), _reader(databases))
+    return Model.of(net, _read_init(init_span, beside, databases), str(where))
 
 
 def load_init_net(path: Location, databases: Location | None = None) -> InitNet:
     """Load the init net in a file, binary or text, and the databases that it loads parameters from.
+
+    The file may be a database of tensors itself, as Caffe2's operator `Save` writes them.
 
     Args:
         path: the file.
@@ -95,12 +97,20 @@ def load_init_net(path: Location, databases: Location | None = None) -> InitNet:
 
 
 def _read_init(span: wire.Span, path: AnyPath, databases: Location | None) -> InitNet:
+    if not len(span):
+        return InitNet()  # no bytes are those of a NetDef without operators
     with _naming(path):
         found = detect(span)
+        if found in _DATABASES:
+            return init_of_blobs(_DATABASES[found](path))
         if found not in _NETS:
             raise NetFormatError(f"the init net must be a net, but this is {found}", str(path))
         init = read_init_net(span if found is Format.NET else _net_text(span, str(path)))
         return _with_databases(init, path, databases)
+
+
+def _reader(databases: Location | None) -> Callable[[AnyPath], InitNet]:
+    return lambda path: load_init_net(path, databases)
 
 
 def _with_databases(init: InitNet, net: AnyPath, databases: Location | None) -> InitNet:
@@ -144,7 +154,8 @@ def _model_of_plan(path: AnyPath, init: Location | None, databases: Location | N
         planned = read_plan(plan)
         if planned.init is None:
             beside = locate(init) if init is not None else pairing.init_net_beside(path)
-            return Model.of(planned.predict, None if beside is None else load_init_net(beside, databases), str(path))
+            model = Model.of(planned.predict, None if beside is None else load_init_net(beside, databases), str(path))
+            return model if beside is not None else init_search.with_init_net_found(model, _reader(databases))
         if init is not None:
             raise NetFormatError(f"the plan's net {planned.init.name!r} writes its parameters: omit the init net")
         return Model.of(planned.predict, _with_databases(read_init_net(planned.init), path, databases), str(path))

@@ -19,10 +19,16 @@ _PARTS: Final = (
     (re.compile(r"pred(?P<sep>[_.-]?)net", re.IGNORECASE), ("init{sep}net", "init")),
     (re.compile(r"exec(?P<sep>[_.-]?)net", re.IGNORECASE), ("init{sep}net", "init")),
     (re.compile(r"(?<![^_.-])(predict|pred|exec)(?P<sep>)(?![^_.-])", re.IGNORECASE), ("init", "init_net")),
+    (re.compile(r"(?<=[a-z0-9])(Predict|Pred|Exec)(?P<sep>)(?![a-z])"), ("Init", "InitNet")),
     (re.compile(r"(?<![^_.-])(?P<sep>)net$", re.IGNORECASE), ("init_net", "init")),
 )
-_INIT: Final = re.compile(r"init[_.-]?net(?![a-z])|(^|[_.-])init($|[_.-])", re.IGNORECASE)
-_PREDICT: Final = re.compile(r"(predict|pred|exec)[_.-]?net|(^|[_.-])(predict|pred|exec)$", re.IGNORECASE)
+_INIT: Final = re.compile(
+    r"init[_.-]?net(?![a-z])|(^|[_.-])init($|[_.-])|(?-i:(?<=[a-z0-9])Init(?![a-z]))", re.IGNORECASE
+)
+_PREDICT: Final = re.compile(
+    r"(predict|pred|exec)[_.-]?net|(^|[_.-])(predict|pred|exec)$|(?-i:(?<=[a-z0-9])(Predict|Pred|Exec)(?![a-z]))",
+    re.IGNORECASE,
+)
 _SUFFIXES: Final = (".pb", ".pbtxt")  # the first is preferred if a net is stored in both
 
 
@@ -35,9 +41,9 @@ def init_net_beside(predict: P) -> P | None:
     """Find the init net of a predict net by its name; None if there is none.
 
     Names are matched as ``predict_net``/``init_net``, ``X_predict_net``/``X_init_net``, ``X_predict``/``X_init``,
-    ``X_exec_net``/``X_init_net``, ``X_net``/``X_init_net`` and ``model``/``model_init``, with text before and after,
-    whether in capitals or not. If no name matches, a folder that holds one net and one init net pairs them. Raises
-    NetFormatError if several files match.
+    ``X_exec_net``/``X_init_net``, ``XPredict``/``XInit``, ``X_net``/``X_init_net`` and ``model``/``model_init``, with
+    text before and after, whether in capitals or not. If no name matches, a folder that holds one net and one init net
+    pairs them. Raises NetFormatError if several files match.
     """
     if is_init_net(predict):
         return None

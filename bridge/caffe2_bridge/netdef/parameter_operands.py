@@ -46,6 +46,11 @@ def is_parameter_operand(op: OpView, index: int) -> bool:
     return index in _PARAMETERS.get(op.type, ())
 
 
+def is_weight_operand(op: OpView, index: int) -> bool:
+    """Return whether an operand is a parameter in nearly every net, as the weights of FC are (of MatMul not)."""
+    return op.type != "MatMul" and index in _PARAMETERS.get(op.type, ())
+
+
 def data_blobs(ops: Iterable[OpView]) -> set[str]:
     """Return the blobs that the operators read as data: features, images and sequences, not parameters.
 

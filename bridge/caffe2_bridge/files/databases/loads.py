@@ -120,6 +120,15 @@ def read_loads(init: InitNet, folder: AnyPath, open_database: Open) -> InitNet:
     return _completed(init, parameters, rest, notes) if notes else init
 
 
+def init_of_blobs(blobs: Mapping[str, Blob]) -> InitNet:
+    """Return an init net with the tensors of a database; other blobs, such as nets, are left out."""
+    parameters = {}
+    for name, blob in blobs.items():
+        with suppress(NetFormatError):
+            parameters[name] = blob.parameter()
+    return InitNet(MappingProxyType(parameters), serialized=lambda: fill_net(parameters.values(), ()))
+
+
 def _touched(rest: Iterable[OpView], names: Mapping[str, Parameter]) -> bool:
     """Return whether operators, which run after all parameters are set, read or write blobs that are loaded later."""
     return any(not names.keys().isdisjoint((*op.inputs, *op.outputs)) for op in rest)

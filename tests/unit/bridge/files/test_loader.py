@@ -64,6 +64,9 @@ def assert_is_the_model(model: c2.Model) -> None:
         ("squeezenet_exec_net__pb", "squeezenet_init_net__pb"),
         ("predict_net_v2__pbtxt", "init_net_v2__pb"),
         ("predictNet__pb", "initNet__pb"),
+        ("mobileNetPredict__pb", "mobileNetInit__pb"),
+        ("netPredict_0614__pb", "netInit_0614__pb"),
+        ("predict_net__pb", "exec_net__pb"),
         ("squeezenet__pb", "init_net__pb"),
     ],
 )
@@ -100,9 +103,23 @@ def test_several_pairs_in_one_folder(tmp_path: Path) -> None:
         c2.load(tmp_path)
 
 
-def test_an_init_net_of_another_name_is_not_taken_where_the_folder_has_several_nets(tmp_path: Path) -> None:
-    write(tmp_path, deploy__pb=PREDICT, train__pb=PREDICT, init_net__pb=INIT)
+def test_an_init_net_of_another_name_is_taken_where_it_alone_fills_all_parameters(tmp_path: Path) -> None:
+    write(tmp_path, deploy__pb=PREDICT, train__pb=PREDICT, init_net__pb=NetDef(name="init", op=INIT.op[:1]))
     assert dict(c2.load(tmp_path / "deploy.pb").params) == {}
+    write(tmp_path, numbers__pb=INIT)
+    found = c2.load(tmp_path / "deploy.pb")
+    assert_is_the_model(found)
+    (note,) = found.init.findings
+    assert note.code == "init-net-found"
+    assert note.reason == "weights are read from numbers.pb, which lies in the folder of deploy.pb"
+    write(tmp_path, more__pb=INIT)
+    assert dict(c2.load(tmp_path / "deploy.pb").params) == {}
+
+
+def test_an_init_net_of_no_bytes_has_no_operators(tmp_path: Path) -> None:
+    write(tmp_path, predict_net__pb=PREDICT)
+    (tmp_path / "init_net.pb").write_bytes(b"")
+    assert dict(c2.load(tmp_path).params) == {}
 
 
 def test_predict_net_is_preferred_to_other_nets(tmp_path: Path) -> None:

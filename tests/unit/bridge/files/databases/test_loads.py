@@ -211,3 +211,14 @@ def test_a_file_that_is_not_a_database(tmp_path: Path) -> None:
     (tmp_path / "weights.minidb").write_bytes(NetDef(op=[op("Relu", "x", "y")]).SerializeToString())
     with pytest.raises(NetFormatError, match="must be a database"):
         init_of(tmp_path, load("w"))
+
+
+def test_a_database_of_tensors_is_an_init_net(tmp_path: Path) -> None:
+    path = tmp_path / "net.pb"
+    net = NetDef(op=[op("FC", "x old/w old/b", "y")], external_input=["x", "old/w", "old/b"], external_output=["y"])
+    path.write_bytes(net.SerializeToString())
+    write_database(tmp_path / "weights.minidb", **STORED)
+    for model in (c2.load(path), c2.load(path, tmp_path / "weights.minidb")):
+        assert {name: array.tolist() for name, array in model.params.items()} == {
+            "old/w": W.tolist(), "old/b": B.tolist(),
+        }  # fmt: skip
