@@ -15,6 +15,7 @@ from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.options import DEFAULTS, ExportOptions
 from caffe2_frontend.passes.convert_to_ssa import ConvertToSsa
 from caffe2_frontend.passes.describe_inputs import DescribeInputs
+from caffe2_frontend.passes.explain_inputs import ExplainInputs
 from caffe2_frontend.passes.lower_net import LowerNet
 from caffe2_frontend.prepare import prepare
 from caffe2_frontend.state import Export
@@ -29,6 +30,7 @@ DESCRIPTION: Final[tuple[Pass[Export], ...]] = (
 ANALYSIS: Final[tuple[Pass[Export], ...]] = (
     *DESCRIPTION,
     LowerNet(),
+    ExplainInputs(),
 )
 
 

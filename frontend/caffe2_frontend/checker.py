@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,15 +23,39 @@ class Report:
     Attributes:
         findings: the diagnostics, in net order.
         converted: how many operators convert, by type, including those in bodies.
+        unexamined: how many operators were not examined, because they read what one that does not convert writes.
     """
 
     findings: tuple[Diagnostic, ...]
     converted: Mapping[str, int]
+    unexamined: int = 0
 
     @property
     def covered(self) -> bool:
         """Whether the net converts."""
         return not any(finding.severity is Severity.ERROR for finding in self.findings)
+
+    @property
+    def refused(self) -> Mapping[str, int]:
+        """How many operators do not convert, by type, including those in bodies."""
+        errors = (finding for finding in self.findings if finding.severity is Severity.ERROR)
+        places = dict.fromkeys(error.location for error in errors if error.location.op_type)
+        return Counter(place.op_type for place in places)
+
+    def summary(self) -> str:
+        """How many operators convert and do not, in one line or two."""
+        converted = sum(self.converted.values())
+        line = f"{converted} operators convert; {'covered' if self.covered else 'not covered'}"
+        refused = sum(self.refused.values())
+        total = converted + refused + self.unexamined
+        if refused in (0, total):
+            return line
+        does = "has no conversion" if refused == 1 else "have no conversion"
+        first = f"{refused} of {total} operators {does}: {', '.join(self.refused)}"
+        if self.unexamined:
+            behind = "behind it" if refused == 1 else "behind them"
+            first += f"; {self.unexamined} {behind} {'was' if self.unexamined == 1 else 'were'} not examined"
+        return f"{first}\n{line}"
 
     def to_json(self) -> str:
         """The report as JSON: ``covered``, ``converted`` and ``findings``."""
@@ -65,4 +90,4 @@ def check(
     if inputs:
         options = replace(options, inputs={**options.inputs, **inputs})
     state = analyze(predict_net, init_net, options)
-    return Report(state.findings, state.covered)
+    return Report(state.findings, state.covered, state.unexamined)

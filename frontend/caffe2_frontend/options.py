@@ -34,6 +34,7 @@ class ExportOptions:
             QuantizeLinear, which runtimes fuse.
         fp16: whether float32 values become float16.
         fp16_io: with ``fp16``, the type of float32 inputs and outputs.
+        require_weights: whether weights without a value are an error; else they become inputs, with a warning.
         training: whether the blobs that the net updates become inputs and outputs; None if the net computes gradients,
             updates parameters, and ``outputs`` is None.
         defaults: whether the parameters that an import describes as inputs are inputs with defaults; if not, they are
@@ -60,6 +61,7 @@ class ExportOptions:
     fp16_io: Float16Io = "float16"
     training: bool | None = None
     defaults: bool = True
+    require_weights: bool = False
     described: Mapping[str, TensorInfo] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

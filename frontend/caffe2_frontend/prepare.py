@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
 from google.protobuf.message import Message
 
-from caffe2_bridge.diagnostics import Diagnostic, Location, OptionError, Severity
+from caffe2_bridge.diagnostics import OptionError
 from caffe2_bridge.gradients.forward_steps import insert_forward_operators
 from caffe2_bridge.gradients.recompute import recompute_steps
 from caffe2_bridge.init.init_net import InitNet
@@ -19,16 +20,16 @@ from caffe2_bridge.proto.caffe2_pb2 import NetDef, PlanDef
 from caffe2_bridge.readers import cut_readers
 from caffe2_bridge.reroll import reroll
 from caffe2_bridge.ssa.outputs import net_outputs, omitted_outputs
-from caffe2_frontend.interop.input_hint import input_example, input_hint
 from caffe2_frontend.interop.metadata.embedded_onnx import (
     is_foreign,
     read_input_quantization,
     read_input_types,
     read_opsets,
 )
-from caffe2_frontend.interop.types import Quantization, TensorInfo, type_info
+from caffe2_frontend.interop.types import Quantization, TensorInfo, onnx_dtype, type_info
 from caffe2_frontend.lowering.reads import count_reads
 from caffe2_frontend.missing_parameters import missing_parameters
+from caffe2_frontend.not_for_inference import not_for_inference
 from caffe2_frontend.options import ExportOptions
 from caffe2_frontend.recurrent.stateful import CarriedState, carried_states
 from caffe2_frontend.state import WORKING_OPSET, Export
@@ -43,7 +44,8 @@ def prepare(predict_net: Message | bytes | Model, init_net: Message | bytes | No
         OptionError: an option names a blob that the net does not have.
         ConversionError: a plan cannot be converted to one net.
     """
-    model = insert_forward_operators(cut_readers(_as_model(predict_net, init_net)))
+    chosen = None if options.stateful or options.training else options.outputs
+    model = insert_forward_operators(cut_readers(_as_model(predict_net, init_net))).without_unneeded(chosen)
     if options.recompute == "steps":
         model = replace(model, predict_net=recompute_steps(model.predict_net))
     if options.reroll:
@@ -62,10 +64,10 @@ def prepare(predict_net: Message | bytes | Model, init_net: Message | bytes | No
     given = {name: info.merged(stored.get(name, TensorInfo())) for name, info in given.items()}
     init = model.init.with_inputs(given)
     net = _declare_blobs(model, init, given, outputs)
-    inputs, warnings = _describe_declared(net, init, given, stored)
-    warnings += training.findings
+    inputs = _describe_declared(net, init, given, stored)
+    notes = [*training.findings]
     if options.outputs is None:
-        warnings += omitted_outputs(model.predict_net, model.outputs)
+        notes += omitted_outputs(model.predict_net, model.outputs)
     foreign = is_foreign(model.predict_net)
     opsets = read_opsets(model.predict_net) if foreign else {}
     working = _working_opset(model.predict_net, opsets)
@@ -75,6 +77,7 @@ def prepare(predict_net: Message | bytes | Model, init_net: Message | bytes | No
         init,
         options,
         inputs=inputs,
+        fills={name: fill for name, fill in init.placeholders.items() if name in inputs.keys() - given.keys()},
         outputs=tuple((name, name) for name in declared),
         implied_outputs=outputs is None and not model.outputs,
         states={state.initial: declared.index(state.last) for state in states},
@@ -85,7 +88,12 @@ def prepare(predict_net: Message | bytes | Model, init_net: Message | bytes | No
         working_opset=working,
         foreign=foreign,
         domains={domain: version for domain, version in opsets.items() if domain},
-        findings=(*init.findings, *warnings, *missing_parameters(net, init, inputs, model.source)),
+        findings=(
+            *init.findings,
+            *notes,
+            *missing_parameters(net, init, inputs, model.source, required=options.require_weights),
+            *not_for_inference(net, init),
+        ),
     )
 
 
@@ -127,32 +135,24 @@ def _defaults(model: Model, options: ExportOptions, stored: Mapping[str, TensorI
 
 def _describe_declared(
     net: NetDef, init: InitNet, given: Mapping[str, TensorInfo], stored: Mapping[str, TensorInfo]
-) -> tuple[dict[str, TensorInfo], list[Diagnostic]]:
-    """What is known of the inputs: from the caller, from samples in the init net, and from an import."""
-    inputs, warnings = dict(given), []
+) -> dict[str, TensorInfo]:
+    """What is known of the inputs: from the caller, from fills in the init net, and from an import."""
+    inputs = dict(given)
     for name, placeholder in init.placeholders.items():
         if name not in inputs and name in net.external_input:
-            reason = f"the init net also fills input {name!r}, with a sample: the values are ignored"
-            hint = (
-                f"remove the fill from the init net, or describe the input, such as {_sample_hint(name, placeholder)}"
-            )
-            warnings.append(Diagnostic("placeholder", reason, Location(net.name or "net"), Severity.WARNING, hint))
-            shape = None if placeholder.shape in PLACEHOLDER_SHAPES else (None,) * len(placeholder.shape)
-            quantization = None
-            if placeholder.scale is not None:
-                quantization = Quantization(placeholder.scale, placeholder.zero_point or 0)
-            inputs[name] = TensorInfo(None, shape, quantization)
+            inputs[name] = _info_of_fill(placeholder)
     for name, info in stored.items():
         if name not in init.parameters and name in net.external_input:
             inputs.setdefault(name, info)
-    return inputs, warnings
+    return inputs
 
 
-def _sample_hint(name: str, placeholder: Parameter) -> str:
-    """How to describe an input like the fill in the init net; fills that stand for any shape are no example of it."""
-    if placeholder.shape in PLACEHOLDER_SHAPES or placeholder.dtype.kind == "O":
-        return input_hint(name, 4)
-    return input_example(name, ["N", *placeholder.shape[1:]] if placeholder.shape else [], placeholder.dtype.name)
+def _info_of_fill(fill: Parameter) -> TensorInfo:
+    """What the fill of an input tells: its rank, and a type that is not float32, which exporters write for any type."""
+    dtype = None if fill.dtype == np.float32 else onnx_dtype(fill.dtype)
+    shape = None if fill.shape in PLACEHOLDER_SHAPES else (None,) * len(fill.shape)
+    quantization = None if fill.scale is None else Quantization(fill.scale, fill.zero_point or 0)
+    return TensorInfo(dtype, shape, quantization)
 
 
 def _working_opset(net: NetDef, opsets: Mapping[str, int]) -> int:

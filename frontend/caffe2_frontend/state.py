@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -46,6 +46,10 @@ class Export:
         init: the parameters, and the operators of the init net that are not fills.
         options: the options of the caller.
         inputs: what is known of the net's inputs; complete once they are described.
+        inferred_types: the inputs whose element type was inferred from the operators that read them.
+        assumed_ranks: for inputs whose rank is assumed, the type of the operator that most often has it.
+        accepted: the element types that operators accept of operands, by operator type and index, where they check it.
+        fills: the fills of inputs in the init net.
         outputs: pairs of a graph output's name and its blob, in the net's order.
         implied_outputs: whether the outputs are neither declared nor asked for: they are the blobs that nothing reads.
         states: for the initial value of each carried state, an input, the index of the graph output that feeds it in
@@ -61,6 +65,7 @@ class Export:
         model: the ONNX model, once the net is lowered without errors.
         findings: the diagnostics so far, in net order.
         covered: how many operators were converted, by type.
+        unexamined: how many were not, because they read what an operator without a conversion writes.
         traces: the values that belong to each operator.
     """
 
@@ -69,6 +74,10 @@ class Export:
     options: ExportOptions = DEFAULTS
     indices: tuple[int, ...] = ()
     inputs: Mapping[str, TensorInfo] = field(default_factory=dict)
+    inferred_types: frozenset[str] = frozenset()
+    assumed_ranks: Mapping[str, str] = field(default_factory=dict)
+    accepted: Mapping[tuple[str, int], Collection[ir.DataType]] = field(default_factory=dict)
+    fills: Mapping[str, Parameter] = field(default_factory=dict)
     outputs: tuple[tuple[str, str], ...] = ()
     implied_outputs: bool = False
     states: Mapping[str, int] = field(default_factory=dict)
@@ -82,6 +91,7 @@ class Export:
     model: ir.Model | None = None
     findings: tuple[Diagnostic, ...] = ()
     covered: Mapping[str, int] = field(default_factory=dict)
+    unexamined: int = 0
     traces: Traces = field(default_factory=Traces)
 
     @property

@@ -8,6 +8,7 @@ from typing import Final
 
 from caffe2_bridge.diagnostics.code import DiagnosticCode
 from caffe2_bridge.diagnostics.device_codes import DEVICE_CODES
+from caffe2_bridge.diagnostics.input_codes import INPUT_CODES
 from caffe2_bridge.diagnostics.net_codes import NET_CODES
 from caffe2_bridge.diagnostics.onnx_codes import ONNX_CODES
 from caffe2_bridge.diagnostics.operator_codes import OPERATOR_CODES
@@ -22,4 +23,6 @@ def _table(codes: Iterable[DiagnosticCode]) -> Mapping[str, DiagnosticCode]:
     return MappingProxyType(dict(sorted(table.items())))
 
 
-CODES: Final[Mapping[str, DiagnosticCode]] = _table([*NET_CODES, *OPERATOR_CODES, *ONNX_CODES, *DEVICE_CODES])
+CODES: Final[Mapping[str, DiagnosticCode]] = _table(
+    [*NET_CODES, *INPUT_CODES, *OPERATOR_CODES, *ONNX_CODES, *DEVICE_CODES]
+)

@@ -8,17 +8,6 @@ from caffe2_bridge.diagnostics.code import DiagnosticCode, Severity
 
 NET_CODES: Final = (
     DiagnosticCode(
-        code="assumed-rank",
-        severity=Severity.NOTE,
-        summary="The rank of an input is assumed, because the operators that read it accept several.",
-        cause="Neither the caller nor the net determines the rank, and the operator that reads the input most often "
-        "has operands of the assumed rank: MatMul matrices, Concat operands with as many dims as its axis needs.",
-        example="predict: note: input 'x' is assumed to have rank 2, as MatMul most often has [assumed-rank] (if it "
-        "has another, describe it, such as --input 'x=float32[N,D,H]', or inputs={'x': ('float32', ['N', 'D', 'H'])})",
-        cure="Nothing needs to be done if the rank is right. Otherwise describe the input: "
-        "`--input 'x=float32[N,D,H]'`, or `inputs={'x': ('float32', ['N', 'D', 'H'])}`.",
-    ),
-    DiagnosticCode(
         code="bad-fill",
         summary="A fill of the init net is invalid, so its parameter has no value.",
         cause="The arguments of the fill contradict each other or the operator: too few values for the shape, an "
@@ -80,30 +69,6 @@ NET_CODES: Final = (
         "variable `CAFFE2_BRIDGE_DEBUG=1` lets the exception surface.",
     ),
     DiagnosticCode(
-        code="missing-parameters",
-        severity=Severity.WARNING,
-        summary="Inputs of the net are read as weights, biases or statistics, and have no value.",
-        cause="No init net was given or found next to the predict net, or it does not fill these blobs. The ONNX model "
-        "takes them as inputs.",
-        example="predict: warning: 2 of 3 inputs are parameters without a value ('fc_w', 'fc_b'): no init net was "
-        "found in models (looked for init_net, init, predict_net_init_net, predict_net_init) [missing-parameters] "
-        "(give the init net: --init FILE, or init_net=...; without it the ONNX model has the parameters as inputs)",
-        cure="Give the init net with `--init FILE`, or `to_onnx(predict_net, init_net)`. Parameters that are inputs on "
-        "purpose cause no warning if they are described: `--input 'fc_w=float32[10,20]'`.",
-    ),
-    DiagnosticCode(
-        code="no-inputs",
-        severity=Severity.WARNING,
-        summary="The model has no inputs, because the init net writes everything that the net reads.",
-        cause="The init net computes a blob that the net reads as data, such as an image; without an input the model "
-        "always returns the same.",
-        example="predict: warning: the model has no inputs: the init net writes 'data' and everything else that the "
-        "net reads [no-inputs] (to set it in each run, describe it: --input 'data=float32', or "
-        "inputs={'data': ('float32', None)})",
-        cure="Describe the blob, which makes it an input: `--input 'data=float32'`, or "
-        "`inputs={'data': ('float32', None)}`.",
-    ),
-    DiagnosticCode(
         code="not-a-constant",
         summary="An operator of the init net computes a value that is only known when the net runs.",
         cause="`get_params_from_init_net` reads parameters without running Caffe2: it evaluates fills, and operators "
@@ -144,20 +109,6 @@ NET_CODES: Final = (
         "all outputs, and the net becomes a Scan: --output lstm/hidden_t_all --output lstm/cell_t_all, or "
         "outputs=['lstm/hidden_t_all', 'lstm/cell_t_all'])",
         cure="Nothing needs to be done if the rows are not needed. Otherwise type what the hint says.",
-    ),
-    DiagnosticCode(
-        code="placeholder",
-        severity=Severity.WARNING,
-        summary="The init net fills an input of the predict net with a sample.",
-        cause="Caffe2's mobile exporter and its Caffe translator write a fill for each input into the init net, so "
-        "that the net runs at once: [1, 1] or [1] for an input of any shape. The conversion treats the blob as an "
-        "input and ignores the values of the fill; its rank and channels follow from the operators that read it.",
-        example="predict: warning: the init net also fills input 'data', with a sample: the values are ignored "
-        "[placeholder] (remove the fill from the init net, or describe the input, such as "
-        "--input 'data=float32[N,D,H,W]', or inputs={'data': ('float32', ['N', 'D', 'H', 'W'])})",
-        cure="Nothing needs to be done if the blob is an input. If it is a parameter, remove it from the predict "
-        "net's external inputs. Describing the input removes the warning: `--input data=float32[N,3,224,224]`, or "
-        "`inputs={'data': ('float32', ['N', 3, 224, 224])}`.",
     ),
     DiagnosticCode(
         code="rerun-steps",
@@ -222,16 +173,5 @@ NET_CODES: Final = (
         example="net: error: the net does not have version 3 of blob 'x' [unknown-blob] "
         "(caffe2_bridge.get_ssa lists the versions)",
         cure="Use a version that `caffe2_bridge.get_ssa(net)` lists.",
-    ),
-    DiagnosticCode(
-        code="unused-input",
-        severity=Severity.NOTE,
-        summary="An input of the net is left out of the ONNX model.",
-        cause="No operator reads the input, and its rank is unknown, so it cannot be declared in ONNX.",
-        example="predict: note: input 'aux' is left out, because no operator reads it and its rank is unknown "
-        "[unused-input] (to keep it, describe it, such as --input 'aux=float32[N,D]', or "
-        "inputs={'aux': ('float32', ['N', 'D'])})",
-        cure="Nothing needs to be done. To keep the input, describe it: `--input 'aux=float32[N]'`, or "
-        "`inputs={'aux': ('float32', ['N'])}`.",
     ),
 )

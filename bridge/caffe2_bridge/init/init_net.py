@@ -15,7 +15,7 @@ from google.protobuf.message import DecodeError, Message
 from caffe2_bridge import wire
 from caffe2_bridge.diagnostics import Diagnostic, Location, NetFormatError
 from caffe2_bridge.init.casts import CASTS, sum_of
-from caffe2_bridge.init.fills import FILLS, Filled, FillError, FillOp, Values
+from caffe2_bridge.init.fills import FILLS, RANDOM, Filled, FillError, FillOp, Values
 from caffe2_bridge.netdef.names import require_text, require_text_in_operator
 from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.netdef.views import Args, ArgumentError, OpView, as_net_def
@@ -52,6 +52,7 @@ class InitNet:
         external_outputs: the external outputs that the net declares.
         read: the blobs that its operators read.
         device: the device option of the net, None if it has none.
+        random: the parameters that are random numbers, with the type of the operator that draws them.
     """
 
     parameters: Mapping[str, Parameter] = field(default_factory=lambda: _EMPTY)
@@ -64,6 +65,7 @@ class InitNet:
     external_outputs: tuple[str, ...] = ()
     read: frozenset[str] = frozenset()
     device: DeviceOption | None = None
+    random: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     @cached_property
     def net(self) -> NetDef:
@@ -138,11 +140,11 @@ def read_init_net(net: Message | bytes | wire.Span, known: Mapping[str, Paramete
         MappingProxyType(reader.parameters),
         tuple(reader.rest),
         reader.all_findings(),
-        _EMPTY,
-        serialized,
-        tuple(dict.fromkeys(header.external_output)),
-        frozenset(reader.read),
-        reader.device,
+        random=MappingProxyType(reader.random),
+        serialized=serialized,
+        external_outputs=tuple(dict.fromkeys(header.external_output)),
+        read=frozenset(reader.read),
+        device=reader.device,
     )
 
 
@@ -223,6 +225,7 @@ class _Reader:
         self._diagnostics: list[Diagnostic] = []
         self._undefined: list[Diagnostic] = []  # of operators that read blobs that nothing writes
         self.read: set[str] = set()
+        self.random: dict[str, str] = {}
         self._defined = set(known)
         self._failed: set[str] = set()
         self._read_by_rest: set[str] = set()
@@ -265,6 +268,10 @@ class _Reader:
             self.parameters.pop(name, None)
             return
         self._failed.discard(name)
+        drawn = op.type if op.type in RANDOM else next((self.random[n] for n in op.input if n in self.random), None)
+        self.random.pop(name, None)
+        if drawn is not None:
+            self.random[name] = drawn
 
     def _keep(self, index: int, operator: _Operator) -> None:
         op = operator.light
@@ -275,6 +282,8 @@ class _Reader:
         self.rest.append(OpView(operator.whole(), index))
         self._read_by_rest.update(op.input)
         self._written_by_rest.update(op.output)
+        for name in op.output:
+            self.random.pop(name, None)
 
     def all_findings(self) -> tuple[Diagnostic, ...]:
         """Return all diagnostics in net order; of the operators that read undefined blobs, the first only."""

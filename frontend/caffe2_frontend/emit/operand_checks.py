@@ -12,7 +12,8 @@ from typing import Final
 import onnx_ir as ir
 
 from caffe2_frontend.interop.input_hint import input_hint
-from caffe2_frontend.interop.types import TensorInfo, example_dtype
+from caffe2_frontend.interop.types import TensorInfo
+from caffe2_frontend.lowering.dim_facts import as_dim
 from caffe2_frontend.lowering.family import Converter
 from caffe2_frontend.lowering.op import Op, Outputs, Value
 
@@ -26,7 +27,10 @@ NUMBERS: Final = (*REALS, *INDICES)
 
 
 def require_dtype(op: Op, value: Value, dtypes: Collection[ir.DataType], what: str) -> None:
-    """Refuse an operand of an element type that Caffe2 has no kernel for."""
+    """Refuse an operand of an element type that Caffe2 has no kernel for, and record the types that it may have."""
+    for index, name in enumerate(op.view.inputs):
+        if op.scope.find(name) is value:
+            op.lowering.accepted.setdefault((op.type, index), set(dtypes)).intersection_update(dtypes)
     dtype = op.dtype(value)
     if dtype not in dtypes:
         reason = f"{what} must be {' or '.join(d.name for d in dtypes)}, not {dtype.name}"
@@ -35,11 +39,15 @@ def require_dtype(op: Op, value: Value, dtypes: Collection[ir.DataType], what: s
 
 def _input_type_hint(op: Op, value: Value, dtype: ir.DataType) -> str:
     """What to type where an operand is an input of the model; empty where it is another value."""
-    is_input = op.scope.outermost and value.producer() is None and value.const_value is None
-    if not is_input or value.name is None or value.shape is None:
+    if not _is_input(op, value) or value.name is None or value.shape is None:
         return ""
-    example = input_hint(value.name, len(value.shape), example_dtype(TensorInfo(dtype)))
-    return f"describe the input, such as {example}"
+    shape = tuple(as_dim(dim) for dim in value.shape)
+    return f"describe the input, such as {input_hint(value.name, TensorInfo(dtype, shape))}"
+
+
+def _is_input(op: Op, value: Value) -> bool:
+    """Whether a value is an input of the model."""
+    return op.scope.outermost and value.producer() is None and value.const_value is None
 
 
 def require_rank(op: Op, value: Value, rank: int, what: str) -> None:

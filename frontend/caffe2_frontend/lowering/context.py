@@ -32,6 +32,7 @@ class LoweringContext(Protocol):
             is not a constant.
         unfused: by recurrent net, the outputs of the model that keep it from becoming a fused operator.
         omitted: by recurrent net, the implied outputs that a fused operator does not compute, and the model omits.
+        accepted: the element types that operators accept of operands whose type they check, by operator type and index.
         measured: values whose producing node the conversion of the current operator inspected.
         dims: what converters know of symbolic dims.
         kept_kinds: by stack of workspaces and blob, the element type and the shape of the values that are kept.
@@ -41,6 +42,7 @@ class LoweringContext(Protocol):
 
     consulted: dict[ir.Value, Array | None]
     measured: set[ir.Value]
+    accepted: dict[tuple[str, int], set[ir.DataType]]
     unfused: dict[Location, list[str]]
     omitted: dict[Location, list[str]]
     dims: DimFacts

@@ -8,7 +8,7 @@ from typing import Final
 
 import onnx_ir as ir
 
-from caffe2_bridge.control import control_of, nets_run_by
+from caffe2_bridge.control import control_of, inner_operators, nets_run_by
 from caffe2_bridge.diagnostics import BridgeError, ConversionError, Diagnostic, Location, Severity
 from caffe2_bridge.diagnostics.internal import internal_error
 from caffe2_bridge.netdef.parameters import Array
@@ -20,7 +20,7 @@ from caffe2_bridge.verification import is_verifying
 from caffe2_frontend.interop.input_hint import input_hint
 from caffe2_frontend.interop.metadata.origin import blobs_of, is_plain
 from caffe2_frontend.interop.operator_base import RefusedBodyError, UnsupportedError
-from caffe2_frontend.interop.types import TensorInfo, example_dtype
+from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.arguments import unread_arguments
 from caffe2_frontend.lowering.context import KeptRows
 from caffe2_frontend.lowering.dim_facts import DimFacts
@@ -53,12 +53,14 @@ class Lowering:
             converted for their other diagnostics, and those about unknown shapes are suppressed.
         findings: the diagnostics so far.
         covered: the number of converted operators by type.
+        unexamined: the number of operators that were not converted because they read what another one does not write.
         traces: the converted operators of the outermost net.
         labels: what the nodes of each operator are named after, by its location.
         consulted: the values that the current converter read at conversion time, with their contents unless they are
             constants.
         unfused: by recurrent net, the outputs of the model that keep it from becoming a fused operator.
         omitted: by recurrent net, the implied outputs that a fused operator does not compute, and the model omits.
+        accepted: the element types that operators accept of operands, by operator type and index.
         measured: the values whose nodes the current converter inspected.
         dims: what converters know of symbolic dims.
         kept_kinds: by stack of workspaces and blob, the element type and the shape of the values that are kept.
@@ -77,9 +79,11 @@ class Lowering:
     expectations: Mapping[str, Expectation] = field(default_factory=dict)
     findings: list[Diagnostic] = field(default_factory=list)
     covered: dict[str, int] = field(default_factory=dict)
+    unexamined: int = 0
     traces: list[Trace] = field(default_factory=list)
     labels: dict[str, Label] = field(default_factory=dict)
     consulted: dict[Value, Array | None] = field(default_factory=dict)
+    accepted: dict[tuple[str, int], set[ir.DataType]] = field(default_factory=dict)
     measured: set[Value] = field(default_factory=set)
     unfused: dict[Location, list[str]] = field(default_factory=dict)
     omitted: dict[Location, list[str]] = field(default_factory=dict)
@@ -90,6 +94,7 @@ class Lowering:
     stamps: Stamps = field(default_factory=Stamps)
     verifies: bool = field(default_factory=is_verifying)
     _noted: set[tuple[str, str]] = field(default_factory=set)
+    _hinted: set[str] = field(default_factory=set)  # the names of dims in hints
 
     @property
     def errors(self) -> int:
@@ -114,10 +119,7 @@ class Lowering:
         """Lower one operator. If it cannot be converted, report why and poison its outputs."""
         sound = self._check_schema(view, here) and self._check_blobs(view, scope, here)
         if not sound or any(scope.is_poisoned(name) for name in view.inputs):
-            self._poison_results(view, scope)
-            if self._converter(view) is None:
-                self._report_unknown(view, here)
-            self._report_unknown_inside(view, here)
+            self._leave_out(view, scope, here, refused=not sound)
             return
         try:
             self._convert(view, scope, here, key, operands)
@@ -137,6 +139,16 @@ class Lowering:
             return
         self._poison_results(view, scope)
 
+    def _leave_out(self, view: OpView, scope: Scope, here: Location, *, refused: bool) -> None:
+        """Report what of an operator that is not converted has no converter; count it, unless it is refused itself."""
+        self._poison_results(view, scope)
+        if self._converter(view) is None:
+            self._report_unknown(view, here)
+            refused = True
+        self._report_unknown_inside(view, here)
+        if not refused:
+            self.unexamined += 1 + sum(1 for _ in inner_operators(view))
+
     def _check_blobs(self, view: OpView, scope: Scope, here: Location) -> bool:
         """Report inputs that are not defined and outputs that occur twice; return whether there are none."""
         undefined = [name for name in dict.fromkeys(view.inputs) if name and not scope.is_known(name)]
@@ -144,9 +156,7 @@ class Lowering:
             reason = (
                 f"the operator reads blob {name!r}, which no earlier operator writes and which is not an external input"
             )
-            self.report(
-                "undefined-blob", reason, here, _input_hint(name, self._expected(view, name)) if scope.outermost else ""
-            )
+            self.report("undefined-blob", reason, here, self._undefined_hint(view, name) if scope.outermost else "")
             scope.poison(name)
         repeated = _repeated(view.outputs)
         for name in repeated:
@@ -168,6 +178,12 @@ class Lowering:
             reason = f"argument {missing[0]!r} is missing, which Caffe2's schema of {view.type} requires"
             self.report("invalid-argument", reason, here, _ARGUMENT_HINTS.get(missing[0], ""))
         return not missing
+
+    def _undefined_hint(self, view: OpView, name: str) -> str:
+        return (
+            "give the init net that fills it: --init FILE, or init_net=...; "
+            f"or make it an input, such as {input_hint(name, self._expected(view, name), self._hinted)}"
+        )
 
     def _expected(self, view: OpView, name: str) -> TensorInfo:
         """What an operator expects of a blob that it reads."""
@@ -281,14 +297,6 @@ def _repeated(names: tuple[str, ...]) -> list[str]:
     if len(set(names)) == len(names):
         return []
     return [name for name in dict.fromkeys(names) if name and names.count(name) > 1]
-
-
-def _input_hint(name: str, expected: TensorInfo) -> str:
-    rank = 2 if expected.shape is None else len(expected.shape)
-    return (
-        "give the init net that fills it: --init FILE, or init_net=...; "
-        f"or make it an input, such as {input_hint(name, rank, example_dtype(expected))}"
-    )
 
 
 def _label(view: OpView) -> str:

@@ -14,8 +14,8 @@ from caffe2_frontend.interop.files.serialize import write_model
 from caffe2_frontend.interop.files.strip_weights import drop_generated_dim_names, weights_as_inputs
 from caffe2_frontend.interop.inference.shape_inference import infer_output_shapes
 from caffe2_frontend.interop.inference.varying_ranks import declare_stand_ins, has_varying_rank
-from caffe2_frontend.interop.input_hint import input_example
-from caffe2_frontend.interop.types import INT32, INT64
+from caffe2_frontend.interop.input_hint import input_hint
+from caffe2_frontend.interop.types import INT32, INT64, TensorInfo
 from caffe2_frontend.state import Export
 
 logger = logging.getLogger(__name__)
@@ -84,8 +84,8 @@ def _sizes_hint(model: ir.Model) -> str:
     inputs = [value for value in model.graph.inputs if value.shape is not None]
     integers = [value for value in inputs if len(value.shape or ()) == 1 and value.dtype in (INT64, INT32)]
     for value in [*integers, *inputs]:
-        dims = [dim if isinstance(dim, int) else 2 for dim in value.shape or ()]
-        return input_example(str(value.name), dims, value.dtype.numpy().name if value.dtype else "float32")
+        dims = tuple(dim if isinstance(dim, int) else 2 for dim in value.shape or ())
+        return input_hint(str(value.name), TensorInfo(value.dtype, dims))
     return "--input NAME=DTYPE[DIMS], or inputs={NAME: (dtype, shape)}"
 
 

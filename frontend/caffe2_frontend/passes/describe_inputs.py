@@ -16,8 +16,8 @@ from caffe2_bridge.netdef.views import ArgumentError, NetView, OpView
 from caffe2_bridge.passes import FunctionalPass
 from caffe2_frontend.input_shapes import InferredShapes, infer_input_shapes
 from caffe2_frontend.input_types import infer_input_types
-from caffe2_frontend.interop.input_hint import input_hint
-from caffe2_frontend.interop.types import Dim, TensorInfo, example_dtype, onnx_dtype
+from caffe2_frontend.interop.input_hint import generated_name, input_hint
+from caffe2_frontend.interop.types import Dim, TensorInfo, onnx_dtype
 from caffe2_frontend.lowering.family import Expectation
 from caffe2_frontend.ops import expectations
 from caffe2_frontend.state import Export
@@ -87,7 +87,7 @@ class DescribeInputs(FunctionalPass[Export]):
 
     What the caller leaves out is inferred from the operators that read the input: a sequence of a RecurrentNetwork has
     three dims, lengths are int32, and what is compared with an int64 is one. An input that nothing describes is float;
-    its rank must then be given.
+    its rank must then be given. What is assumed is explained once the net is lowered (:mod:`.explain_inputs`).
     """
 
     ensures: ClassVar[frozenset[str]] = frozenset({"inputs"})
@@ -100,6 +100,7 @@ class DescribeInputs(FunctionalPass[Export]):
         results = {blob for _, blob in state.outputs}
         inputs: dict[str, TensorInfo] = {}
         findings: list[Diagnostic] = []
+        taken: set[str] = set()  # the names of dims in hints
         names = [name for name in net.external_inputs if name in state.inputs or name not in made]
         inferred = _infer_shapes(state, uses, names)
         told = _infer_types(state, uses, names)
@@ -115,14 +116,18 @@ class DescribeInputs(FunctionalPass[Export]):
             info = info.merged(TensorInfo(shape=inferred.shapes.get(name)))
             if info.shape is None and info.onnx_type is None:
                 wanted = name in results or name in uses.by_blob
-                findings.append(_unknown_rank(name, Location(net.name), info, wanted=wanted))
+                findings.append(_unknown_rank(name, Location(net.name), info, taken, wanted=wanted))
                 if not wanted:
                     continue
-            if name in inferred.assumed:
-                findings.append(_assumed_rank(name, Location(net.name), info, inferred.assumed[name]))
             inputs[name] = replace(info, shape=_named(name, info.shape))
         findings += _wrong_arguments(state)
-        return replace(state, inputs=inputs, findings=(*state.findings, *findings))
+        return replace(
+            state,
+            inputs=inputs,
+            inferred_types=frozenset(name for name in inputs if state.inputs.get(name, TensorInfo()).dtype is None),
+            assumed_ranks=inferred.assumed,
+            findings=(*state.findings, *findings),
+        )
 
 
 def _wrong_arguments(state: Export) -> Iterator[Diagnostic]:
@@ -168,8 +173,8 @@ def _infer_types(state: Export, uses: _Uses, names: Sequence[str]) -> Mapping[st
     return infer_input_types(uses.ops, names, parameters | described)
 
 
-def _unknown_rank(name: str, location: Location, info: TensorInfo, *, wanted: bool) -> Diagnostic:
-    described = f"describe it, such as {input_hint(name, 2, example_dtype(info))}"
+def _unknown_rank(name: str, location: Location, info: TensorInfo, taken: set[str], *, wanted: bool) -> Diagnostic:
+    described = f"describe it, such as {input_hint(name, info, taken)}"
     if not wanted:
         reason = f"input {name!r} is left out, because no operator reads it and its rank is unknown"
         return Diagnostic("unused-input", reason, location, Severity.NOTE, f"to keep it, {described}")
@@ -177,15 +182,8 @@ def _unknown_rank(name: str, location: Location, info: TensorInfo, *, wanted: bo
     return Diagnostic("needs-shape", f"the rank of input {name!r} is unknown", location, hint=hint)
 
 
-def _assumed_rank(name: str, location: Location, info: TensorInfo, op_type: str) -> Diagnostic:
-    rank = len(info.shape or ())
-    reason = f"input {name!r} is assumed to have rank {rank}, as {op_type} most often has"
-    hint = f"if it has another, describe it, such as {input_hint(name, rank + 1, example_dtype(info))}"
-    return Diagnostic("assumed-rank", reason, location, Severity.NOTE, hint)
-
-
 def _named(name: str, shape: tuple[Dim, ...] | None) -> tuple[Dim, ...] | None:
     """The shape with names for unknown dims, so that all uses of a dim are equal."""
     if shape is None:
         return None
-    return tuple(f"{name}_dim_{i}" if dim is None else dim for i, dim in enumerate(shape))
+    return tuple(generated_name(name, i) if dim is None else dim for i, dim in enumerate(shape))

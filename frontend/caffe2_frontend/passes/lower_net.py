@@ -74,7 +74,9 @@ class LowerNet(FunctionalPass[Export]):
             model = ir.Model(graph, ir_version=ir_version(state.working_opset))
         # A new view of the net: the old one holds all operators as Python objects.
         state = replace(state, net=NetView(state.predict), model=model, outputs=outputs, findings=tuple(findings))
-        return replace(state, covered=lowering.covered, traces=traces)
+        return replace(
+            state, covered=lowering.covered, unexamined=lowering.unexamined, traces=traces, accepted=lowering.accepted
+        )
 
 
 def _choose_outputs(lowering: Lowering) -> list[Diagnostic]:

@@ -45,6 +45,5 @@ def check(
         echo(report.to_json())
     else:
         print_diagnostics(report.findings)
-        total = sum(report.converted.values())
-        echo(f"{total} operators convert; {'covered' if report.covered else 'not covered'}")
+        echo(report.summary())
     sys.exit(0 if report.covered else 1)

@@ -50,13 +50,17 @@ from caffe2_bridge.storage import AnyPath
     help="The blobs that a training net updates as inputs and outputs; by default if the net computes gradients.",
 )  # fmt: skip
 @click.option(
+    "--no-weights", is_flag=True,
+    help="Export weights that have no value as inputs of the model; without it they are an error.",
+)  # fmt: skip
+@click.option(
     "--external-data", type=click.IntRange(min=0), is_flag=False, flag_value=1024, metavar="[BYTES]",
     help="Write tensors of more than BYTES (1024) to OUTPUT-FILE.data.",
 )  # fmt: skip
 @reports_errors()
 def export(
     model: AnyPath, init: AnyPath | None, databases: AnyPath | None, target: AnyPath, certify: bool,
-    outputs: tuple[str, ...], external_data: int | None, **choices: Any,
+    outputs: tuple[str, ...], no_weights: bool, external_data: int | None, **choices: Any,
 ) -> None:  # fmt: skip
     """Convert MODEL to ONNX. Weights above 2 GB go to a file in the same folder."""
     from caffe2_frontend import ExportOptions, convert, save_onnx
@@ -65,7 +69,7 @@ def export(
     if certify:
         _certify(loaded)
     with progress("exporting"):
-        chosen = ExportOptions(outputs=outputs or None, **choices)
+        chosen = ExportOptions(outputs=outputs or None, require_weights=not no_weights, **choices)
         converted = convert(loaded, options=chosen)
         written = save_onnx(converted, target, external_data=external_data)
     for path in written:
