@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from google.protobuf.message import Message
@@ -19,6 +20,7 @@ from caffe2_frontend.passes.explain_inputs import ExplainInputs
 from caffe2_frontend.passes.lower_net import LowerNet
 from caffe2_frontend.prepare import prepare
 from caffe2_frontend.state import Export
+from caffe2_frontend.tried_ranks import with_tried_ranks
 
 # The element types and shapes of the inputs.
 DESCRIPTION: Final[tuple[Pass[Export], ...]] = (
@@ -68,7 +70,13 @@ def analyze(
     """
     with CollectorPaused():
         # The states before the last one are not held: each has a copy of the net.
-        return run_passes(ANALYSIS, _prepared(predict_net, init_net, options))
+        export = run_passes(ANALYSIS, _prepared(predict_net, init_net, options))
+
+        def again(described: Mapping[str, TensorInfo]) -> Export:
+            known = replace(options, inputs={**options.inputs, **described})
+            return run_passes(ANALYSIS, _prepared(predict_net, init_net, known))
+
+        return with_tried_ranks(export, again)
 
 
 def _prepared(predict_net: Message | bytes | Model, init_net: Message | bytes | None, options: ExportOptions) -> Export:

@@ -174,12 +174,23 @@ def _infer_types(state: Export, uses: _Uses, names: Sequence[str]) -> Mapping[st
 
 
 def _unknown_rank(name: str, location: Location, info: TensorInfo, taken: set[str], *, wanted: bool) -> Diagnostic:
-    described = f"describe it, such as {input_hint(name, info, taken)}"
+    described = input_hint(name, info, taken)
     if not wanted:
         reason = f"input {name!r} is left out, because no operator reads it and its rank is unknown"
-        return Diagnostic("unused-input", reason, location, Severity.NOTE, f"to keep it, {described}")
-    hint = f"{described}; a dim is an integer, a name, or '?' (None in Python)"
-    return Diagnostic("needs-shape", f"the rank of input {name!r} is unknown", location, hint=hint)
+        return Diagnostic(
+            "unused-input", reason, location, Severity.NOTE, f"to keep it, describe it, such as {described}"
+        )
+    return Diagnostic("needs-shape", unknown_rank_reason(name), location, hint=unknown_rank_hint(described))
+
+
+def unknown_rank_reason(name: str) -> str:
+    """Return what is reported of an input of unknown rank."""
+    return f"the rank of input {name!r} is unknown"
+
+
+def unknown_rank_hint(described: str) -> str:
+    """Return the hint for an input of unknown rank, with an example that describes it."""
+    return f"describe it, such as {described}; a dim is an integer, a name, or '?' (None in Python)"
 
 
 def _named(name: str, shape: tuple[Dim, ...] | None) -> tuple[Dim, ...] | None:

@@ -67,7 +67,10 @@ def not_equal(op: Op) -> Value:
     return op.emit("Not", op.emit("Equal", *_operands(op, _COMPARED)))
 
 
-@family.converts("BitwiseAnd", "BitwiseOr", "BitwiseXor")
+_INTEGER: Final = TensorInfo(ir.DataType.INT32)
+
+
+@family.converts("BitwiseAnd", "BitwiseOr", "BitwiseXor", expects={0: _INTEGER, 1: _INTEGER})
 def bitwise(op: Op) -> Value:
     """BitwiseAnd | BitwiseOr | BitwiseXor(A, B; <legacy>) -> C.
 
