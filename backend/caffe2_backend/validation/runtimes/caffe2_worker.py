@@ -85,15 +85,14 @@ class Server:
         self.models: Dict[str, Tuple[bytes, Any]] = {}
 
     def answer(self, header: Dict[str, Any], values: Values) -> Frame:
-        """Do what a request asks for."""
+        """Forget the models that a request lists, and do what it asks for."""
+        for key in header["forget"]:
+            self.models.pop(key, None)
         if header["do"] == "about":
             return self.about(), {}
         if header["do"] == "load":
             init = self.on_cpu(values["init"].tobytes()).SerializeToString() if len(values["init"]) else b""
             self.models[header["key"]] = (init, self.on_cpu(values["net"].tobytes()))
-            return {}, {}
-        if header["do"] == "forget":
-            self.models.pop(header["key"], None)
             return {}, {}
         return self.run(header["key"], values, header["outputs"])
 

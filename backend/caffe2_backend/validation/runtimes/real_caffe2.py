@@ -7,8 +7,11 @@ import os
 import select
 import subprocess
 import tempfile
+import threading
 import time
-from collections.abc import Mapping, Sequence
+import weakref
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from itertools import count
 from pathlib import Path
@@ -51,9 +54,12 @@ def find_python() -> Path | None:
 class Caffe2:
     """Real Caffe2 on the CPU. The process starts with the first model and serves all that follow.
 
+    Threads may share one: the process answers one request after the other. A fork forgets the process, which stays its
+    parent's, and starts one of its own.
+
     Args:
         python: the Python that has Caffe2; None finds it.
-        seconds: what a run may take before the process is ended.
+        seconds: what a run may take, from when the process turns to it, before the process is ended.
         memory: MiB of address space that the process may take; 0 for no limit.
     """
 
@@ -64,11 +70,17 @@ class Caffe2:
         self._python = find_python() if python is None else Path(python)
         self._seconds = seconds
         self._memory = memory
-        self._process: subprocess.Popen[bytes] | None = None
-        self._errors: Any = None
         self._keys = count()
-        self._loaded: set[str] = set()
         self._about: dict[str, str] = {}
+        self._dropped: deque[str] = deque()
+        self._forked()
+        _INSTANCES.add(self)
+
+    def _forked(self) -> None:
+        """Begin without a process; after a fork, that of the parent and a lock that one of its threads may hold."""
+        self._lock = threading.RLock()
+        self._process: _Process | None = None
+        self._loaded: set[str] = set()
 
     def missing(self) -> str:
         """See Runtime."""
@@ -80,10 +92,11 @@ class Caffe2:
 
     def versions(self) -> dict[str, str]:
         """See Runtime. Starts the process."""
-        if not self._about:
-            header, _ = self._ask({"do": "about"}, {}, _START_SECONDS)
-            self._about = {"caffe2 of torch": header["torch"], "caffe2's python": header["python"]}
-        return dict(self._about)
+        with self._lock:
+            if not self._about:
+                header, _ = self._ask({"do": "about"}, {}, _START_SECONDS)
+                self._about = {"caffe2 of torch": header["torch"], "caffe2's python": header["python"]}
+            return dict(self._about)
 
     def load(self, model: AnyModel) -> _Loaded:
         """See Runtime."""
@@ -91,93 +104,150 @@ class Caffe2:
 
     def run(self, key: str, model: Model, inputs: Mapping[str, Any], outputs: list[str] | None) -> dict[str, Any]:
         """Run a model, which is sent where the process does not have it. Raises RunError."""
-        if self._process is None or key not in self._loaded:
-            nets = {"init": model.init_net.SerializeToString() if model.init.parameters or model.init.rest else b""}
-            nets["net"] = model.predict_net.SerializeToString()
-            self._ask({"do": "load", "key": key}, {n: np.frombuffer(d, np.uint8) for n, d in nets.items()}, None)
-            self._loaded.add(key)
-        _, values = self._ask({"do": "run", "key": key, "outputs": outputs}, inputs, None)
-        return values
+        with self._lock:
+            if self._process is None or key not in self._loaded:
+                nets = {"init": model.init_net.SerializeToString() if model.init.parameters or model.init.rest else b""}
+                nets["net"] = model.predict_net.SerializeToString()
+                self._ask({"do": "load", "key": key}, {n: np.frombuffer(d, np.uint8) for n, d in nets.items()}, None)
+                self._loaded.add(key)
+            _, values = self._ask({"do": "run", "key": key, "outputs": outputs}, inputs, None)
+            return values
 
     def forget(self, key: str) -> None:
-        """Drop a model. A process that has ended has nothing to drop."""
-        if self._process is not None and key in self._loaded:
-            self._loaded.discard(key)
-            self._ask({"do": "forget", "key": key}, {}, None)
+        """Drop a model with the next request: this is called where an object ends, in the middle of anything."""
+        self._dropped.append(key)
 
     def close(self) -> None:
         """End the process."""
-        process, self._process = self._process, None
-        self._loaded.clear()
-        if process is None:
-            return
-        process.kill()
-        process.wait()
-        for pipe in (process.stdin, process.stdout, self._errors):
-            if pipe is not None:
-                pipe.close()
-
-    def _start(self) -> subprocess.Popen[bytes]:
-        if self._process is None:
-            reason = self.missing()
-            if reason:
-                raise RunError(reason)
-            environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONPATH": ""}
-            self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process, closed with it
-            self._process = subprocess.Popen(  # noqa: S603 - the Python that the user named or installed Caffe2 in
-                [str(self._python), str(_WORKER), str(self._memory)],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, env=environment, bufsize=0,
-            )  # fmt: skip
-            atexit.register(self.close)
-        return self._process
+        with self._lock:
+            process, self._process = self._process, None
+            self._loaded.clear()
+            if process is not None:
+                process.close()
 
     def _ask(
         self, header: dict[str, Any], values: Mapping[str, Any], seconds: float | None
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        fresh = self._process is None
-        process = self._start()
-        limit = (self._seconds if seconds is None else seconds) + (_START_SECONDS if fresh else 0)
-        deadline = time.monotonic() + limit
-        assert process.stdin is not None
-        assert process.stdout is not None
-        source = process.stdout.fileno()
-
-        def read(size: int) -> bytes:
-            parts, left = [], size
-            while left:
-                wait = deadline - time.monotonic()
-                if wait <= 0 or not select.select([source], [], [], wait)[0]:
-                    self.close()
-                    raise RunError(f"real Caffe2 did not answer within {limit:.0f} seconds and was ended")
-                part = os.read(source, min(left, _CHUNK))
-                if not part:
-                    break
-                parts.append(part)
-                left -= len(part)
-            return b"".join(parts)
-
+        """Ask the process, with the lock held. One that was left in the middle of an answer is ended."""
+        limit = self._seconds if seconds is None else seconds
+        if self._process is None:
+            reason = self.missing()
+            if reason:
+                raise RunError(reason)
+            self._process = _Process(self._python, self._memory)
+            limit += _START_SECONDS
+        dropped = [self._dropped.popleft() for _ in range(len(self._dropped))]
+        self._loaded.difference_update(dropped)
         try:
-            for part in pack(header, dict(values)):
-                view = memoryview(part)
-                while view:
-                    view = view[process.stdin.write(view) :]
-            frame = read_frame(read)
+            answer, found = self._process.ask({**header, "forget": dropped}, values, limit)
+        except BaseException:  # Ctrl-C, too
+            self.close()
+            raise
+        if "error" in answer:
+            # What follows are addresses in its libraries.
+            raise RunError(f"caffe2: {answer['error'].partition(chr(10) + 'frame #')[0].strip()}")
+        return answer, found
+
+
+class _Process:
+    """A process with real Caffe2, which answers one request after the other.
+
+    Args:
+        python: the Python that has Caffe2.
+        memory: see Caffe2.
+    """
+
+    def __init__(self, python: Path | None, memory: int) -> None:
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONPATH": ""}
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process, closed with it
+        self._process = subprocess.Popen(  # noqa: S603 - the Python that the user named or installed Caffe2 in
+            [str(python), str(_WORKER), str(memory)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, env=environment, bufsize=0,
+        )  # fmt: skip
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._requests, self._answers = self._process.stdin, self._process.stdout
+        os.set_blocking(self._requests.fileno(), False)
+
+    def ask(
+        self, header: Mapping[str, Any], values: Mapping[str, Any], seconds: float
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Send a request and return the answer. Raises RunError if there is none within so many seconds."""
+        deadline = time.monotonic() + seconds
+        try:
+            self._send(pack(dict(header), dict(values)), deadline)
+            frame = read_frame(lambda size: self._read(size, deadline))
         except BrokenPipeError:
             frame = None
+        except TimeoutError:
+            raise RunError(f"real Caffe2 did not answer within {seconds:.0f} seconds and was ended") from None
         if frame is None:
-            raise RunError(self._ended(process))
-        if "error" in frame[0]:
-            # What follows are addresses in its libraries.
-            raise RunError(f"caffe2: {frame[0]['error'].partition(chr(10) + 'frame #')[0].strip()}")
+            raise RunError(self._ended())
         return frame
 
-    def _ended(self, process: subprocess.Popen[bytes]) -> str:
-        """Why the process is gone."""
-        status = process.wait()
+    def close(self) -> None:
+        """End the process."""
+        self._process.kill()
+        self._process.wait()
+        self.release()
+
+    def release(self) -> None:
+        """Close the ends of the pipes that this process has."""
+        for pipe in (self._requests, self._answers, self._errors):
+            pipe.close()
+
+    def disown(self) -> None:
+        """Leave the process to the one that forked this one."""
+        self._process.returncode = 0  # so that nothing here waits for it
+        self.release()
+
+    def _send(self, parts: Iterable[bytes], deadline: float) -> None:
+        for part in parts:
+            view = memoryview(part)
+            while view:
+                if not select.select([], [self._requests], [], max(deadline - time.monotonic(), 0))[1]:
+                    raise TimeoutError
+                view = view[self._requests.write(view) or 0 :]
+
+    def _read(self, size: int, deadline: float) -> bytes:
+        """Read so many bytes, or fewer where the process ends."""
+        parts, left = [], size
+        while left:
+            if not select.select([self._answers], [], [], max(deadline - time.monotonic(), 0))[0]:
+                raise TimeoutError
+            part = self._answers.read(min(left, _CHUNK))
+            if not part:
+                break
+            parts.append(part)
+            left -= len(part)
+        return b"".join(parts)
+
+    def _ended(self) -> str:
+        """Say why the process is gone."""
+        status = self._process.wait()
         self._errors.seek(0)
         lines = self._errors.read().decode(errors="replace").splitlines()
-        self.close()
         return "\n".join([f"real Caffe2 ended with status {status}:", *lines[-10:]])
+
+
+# All that exist: a fork forgets their processes, and the end of this one ends them.
+_INSTANCES: Final[weakref.WeakSet[Caffe2]] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    for instance in list(_INSTANCES):
+        instance.close()
+
+
+def _forget_processes() -> None:
+    for instance in list(_INSTANCES):
+        if instance._process is not None:  # noqa: SLF001 - the same module
+            instance._process.disown()  # noqa: SLF001 - the same
+        instance._forked()  # noqa: SLF001 - the same
+
+
+os.register_at_fork(after_in_child=_forget_processes)
 
 
 @cache
@@ -199,7 +269,4 @@ class _Loaded:
         return {name: Int8Tensor(*value) if isinstance(value, tuple) else value for name, value in found.items()}
 
     def __del__(self) -> None:
-        try:
-            self._runtime.forget(self._key)
-        except (RunError, OSError, ValueError):  # the process is ending, or has ended
-            return
+        self._runtime.forget(self._key)
