@@ -6,11 +6,13 @@ import threading
 from collections import ChainMap
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from copy import copy
 from typing import Final
 
 import numpy as np
 
 from caffe2_backend.runtime.blobs.burst import Burst
+from caffe2_backend.runtime.blobs.files import Files
 from caffe2_backend.runtime.blobs.frame import Count, written
 from caffe2_backend.runtime.blobs.results import Blobs, DeferredBlob, Results
 from caffe2_backend.runtime.blobs.update_locks import UpdateLocks, together
@@ -31,7 +33,7 @@ class BlobStore:
         created: names of own blobs that exist even without a value.
         lock: held while blobs are read or written; that of the parent, if any.
         held, writes: see Frame.
-        constants, root_folder: see Frame.
+        constants, files: see Frame.
     """
 
     held: Final = _HELD
@@ -40,7 +42,7 @@ class BlobStore:
         self.blobs: dict[str, Value | DeferredBlob] = {}
         self.created: set[str] = set()
         self.parent = parent
-        self.root_folder: str = "." if parent is None else parent.root_folder
+        self.files: Files = Files() if parent is None else copy(parent.files)
         self._own_constants: dict[str, Value] = {}
         self._updates = UpdateLocks()
         self._updating: dict[tuple[str, ...], tuple[list[BlobStore], AbstractContextManager[object]]] = {}
@@ -154,7 +156,8 @@ class BlobStore:
             return existed
 
     def reset(self) -> None:
-        """Remove all blobs of this store."""
+        """Remove all blobs of this store, and see Files.clear."""
+        self.files.clear()
         with self.lock:
             self.writes.value += 1
             self.blobs.clear()

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Final, Protocol
 
+from caffe2_backend.runtime.blobs.files import Files
 from caffe2_backend.runtime.blobs.results import Blobs, DeferredBlob, Results
 from caffe2_backend.runtime.values import HostObject, Tensor, Value
 
@@ -50,8 +51,8 @@ class Frame(Protocol):
         ...
 
     @property
-    def root_folder(self) -> str:
-        """Where operators find relative paths of files."""
+    def files(self) -> Files:
+        """Where the paths that operators name lie."""
         ...
 
     @property

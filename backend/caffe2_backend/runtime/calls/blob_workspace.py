@@ -14,6 +14,7 @@ from google.protobuf.message import Message
 
 from caffe2_backend.runtime.blobs.blob_store import BlobStore
 from caffe2_backend.runtime.blobs.feeding import as_value
+from caffe2_backend.runtime.blobs.files import IsolatedFiles
 from caffe2_backend.runtime.blobs.frame import Frame
 from caffe2_backend.runtime.blobs.host_fills import run_stored_fills, stored_fills
 from caffe2_backend.runtime.blobs.results import DeferredBlob, Results, value_of
@@ -88,6 +89,18 @@ class Workspace:
             self._nets = {name: self._prepare(prepared.net) for name, prepared in self._nets.items()}
 
     @classmethod
+    def isolated(cls, device: str = CPU, *, options: SessionOptions = DEFAULTS) -> Workspace:
+        """Make a workspace for nets that are only judged, on one device.
+
+        Device options are ignored without a warning, random fills are the same each time, and the paths that nets name
+        lie in a temporary folder of its own.
+        """
+        workspace = cls(device, options=options, seed=0)
+        workspace._store.files = IsolatedFiles()
+        workspace._warned = True
+        return workspace
+
+    @classmethod
     def of_store(cls, store: BlobStore) -> Workspace:
         """A workspace that has the blobs of another one, and nets of its own."""
         workspace = cls()
@@ -101,11 +114,11 @@ class Workspace:
     @property
     def root_folder(self) -> str:
         """Where operators that write files find relative paths."""
-        return self._store.root_folder
+        return self._store.files.root
 
     @root_folder.setter
     def root_folder(self, folder: str) -> None:
-        self._store.root_folder = folder
+        self._store.files.root = folder
 
     # Blobs
 
@@ -215,6 +228,10 @@ class Workspace:
     def remove_blob(self, name: str) -> bool:
         """Remove a blob; return whether it existed."""
         return self._store.remove(name)
+
+    def remove_blobs(self) -> None:
+        """Remove all blobs, and what nets wrote in the folder of an isolated workspace; nets stay."""
+        self._store.reset()
 
     def reset(self) -> None:
         """Remove all blobs and nets."""
@@ -358,7 +375,9 @@ class Workspace:
             with frame.updating(prepared.states):
                 frame.commit(prepared.run_operator(frame, store, net))
 
-        trace = partial(trace_net, net, store.view, store.commit, run, bodies=bodies, capture=capture)
+        trace = partial(
+            trace_net, net, store.view, store.commit, run, bodies=bodies, capture=capture, files=store.files
+        )
         if has_host_operators(net):  # which may wait for another thread
             return trace(updating=store.updating)
         with store.updating(traced.states), store.lock:  # nobody else writes blobs meanwhile

@@ -41,7 +41,7 @@ def profile_model(model: Model, inputs: Mapping[str, Any], *, device: str | None
         raise RunError(f"runs must be at least 1, not {runs}")
     require_inputs(inputs, model.inputs, model.init.replaceable)
     place = device or "cpu"
-    workspace = Workspace(place)
+    workspace = Workspace.isolated(place)
     workspace.run_net_once(model.init)
     for name, value in inputs.items():
         workspace.feed(name, value)

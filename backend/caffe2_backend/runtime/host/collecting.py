@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 
+from caffe2_backend.runtime.blobs.files import Files
 from caffe2_backend.runtime.blobs.frame import NEVER, Frame, written
 from caffe2_backend.runtime.blobs.results import Blobs, DeferredBlob, Results
 from caffe2_backend.runtime.values import HostObject, Tensor, Value
@@ -34,9 +35,9 @@ class CollectingFrame:
         return self._frame.constants
 
     @property
-    def root_folder(self) -> str:
+    def files(self) -> Files:
         """That of the frame."""
-        return self._frame.root_folder
+        return self._frame.files
 
     @property
     def view(self) -> Blobs:

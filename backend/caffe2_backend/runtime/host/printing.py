@@ -54,9 +54,8 @@ def print_tensor(op: HostOp) -> None:
 
 def _log_file(op: HostOp, name: str) -> Path:
     """The file of a blob in the root folder. Raises RunError for a name that leaves the folder."""
-    root = Path(op.frame.root_folder)
-    path = root / f"{name.lstrip('/')}.log"  # as in Caffe2, which joins both with a slash
-    if "\0" in name or not path.resolve().is_relative_to(root.resolve()):
+    path = Path(op.frame.files.path(f"{name.lstrip('/')}.log"))  # as in Caffe2, which joins both with a slash
+    if "\0" in name or not path.resolve().is_relative_to(Path(op.frame.files.root).resolve()):
         raise op.error(f"the file of blob {name!r} must be in the root folder")
     return path
 

@@ -78,7 +78,7 @@ def create(op: HostOp) -> None:
     unsupported = [kind for kind in types if kind not in (TensorProto.STRING, TensorProto.FLOAT)]
     if not types or unsupported:
         raise op.error("field_types must be a list of STRING (4) and FLOAT (1), the types that Caffe2 reads")
-    path = Path(op.args.text("filename"))
+    path = Path(op.frame.files.path(op.args.text("filename"), absolute=True))
     try:
         op.set(0, TextReader(path, types, op.args.integer("num_passes", default=1)))
     except OSError as error:

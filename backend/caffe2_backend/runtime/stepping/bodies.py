@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from caffe2_backend.runtime.blobs.files import Files
 from caffe2_backend.runtime.blobs.frame import NEVER, Frame, results_of, written
 from caffe2_backend.runtime.blobs.results import Blobs, DeferredBlob, Results, value_of
 from caffe2_backend.runtime.values import Array, HostObject, NoBlobError, Tensor, Value, to_host
@@ -53,9 +54,9 @@ class InnerFrame:
         return self._outer.lock
 
     @property
-    def root_folder(self) -> str:
+    def files(self) -> Files:
         """That of the workspace around it."""
-        return self._outer.root_folder
+        return self._outer.files
 
     @property
     def view(self) -> Blobs:

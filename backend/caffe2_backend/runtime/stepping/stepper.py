@@ -11,6 +11,7 @@ from typing import Final
 
 import numpy as np
 
+from caffe2_backend.runtime.blobs.files import Files, IsolatedFiles
 from caffe2_backend.runtime.blobs.frame import NEVER, Frame
 from caffe2_backend.runtime.blobs.results import Blobs, Results, value_of
 from caffe2_backend.runtime.stepping.bodies import BodyRunner
@@ -66,6 +67,7 @@ def trace_net(
     bodies: bool,
     capture: bool,
     updating: Updating = _alone,
+    files: Files | None = None,
 ) -> Trace:
     """Run a net operator by operator.
 
@@ -77,12 +79,13 @@ def trace_net(
         bodies: whether to step through bodies, too.
         capture: whether to keep values.
         updating: see Frame; by default nobody else updates blobs.
+        files: see Frame; by default a folder of its own.
 
     Raises RunError, or ConversionError, where an operator cannot be run.
     """
     steps: list[TraceStep] = []
     walker = _Walker(run, steps, bodies=bodies, capture=capture)
-    walker.net(net, _Outermost(blobs, commit, updating), Location(net.name or "net"), ())
+    walker.net(net, _Outermost(blobs, commit, updating, files or IsolatedFiles()), Location(net.name or "net"), ())
     return Trace(tuple(steps))
 
 
@@ -92,12 +95,12 @@ class _Outermost:
     held: Final = 0
     writes: Final = NEVER
     constants: Mapping[str, Value] = MappingProxyType({})
-    root_folder = "."
 
-    def __init__(self, blobs: Blobs, commit: Commit, updating: Updating) -> None:
+    def __init__(self, blobs: Blobs, commit: Commit, updating: Updating, files: Files) -> None:
         self._blobs = blobs
         self._commit = commit
         self.updating = updating
+        self.files = files
         self.lock = threading.RLock()
 
     @property

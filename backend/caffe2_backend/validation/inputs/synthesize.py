@@ -8,7 +8,6 @@ unit variance (or the variance that their readers demand) at any depth.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -75,7 +74,7 @@ class _Synthesis:
     def __init__(self, model: Model, assumptions: Assumptions) -> None:
         self._model, self._assumptions = model, assumptions
         self._random = np.random.default_rng(assumptions.seed)
-        self._workspace = Workspace("cpu", options=SessionOptions(threads=1, spinning=False), seed=0)
+        self._workspace = Workspace.isolated(options=SessionOptions(threads=1, spinning=False))
         self._roles = find_roles(None, model)
         self._demands = Demands(list(_operators(model.predict_net)), self._shape)
         self._inputs: dict[str, Value] = {}
@@ -85,15 +84,13 @@ class _Synthesis:
     def run(self) -> Synthesized:
         """See :func:`synthesize_inputs`."""
         model, workspace = self._model, self._workspace
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # device options are ignored on purpose
-            if model.init.parameters or model.init.rest:
-                workspace.run_net_once(model.init)
-            for name in model.init.placeholders:  # samples of inputs, of arbitrary shape
-                workspace.remove_blob(name)
-            for name, value in self._assumptions.given.items():
-                workspace.feed(name, value)
-            self._run(model.predict_net, ())
+        if model.init.parameters or model.init.rest:
+            workspace.run_net_once(model.init)
+        for name in model.init.placeholders:  # samples of inputs, of arbitrary shape
+            workspace.remove_blob(name)
+        for name, value in self._assumptions.given.items():
+            workspace.feed(name, value)
+        self._run(model.predict_net, ())
         return Synthesized(self._inputs, self._weights)
 
     def _run(self, net: NetDef, outer: tuple[Location, ...]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -49,21 +48,17 @@ class BridgeWorkspace:
 class _Loaded:
     def __init__(self, model: Model, device: str) -> None:
         self._model = model
-        self._workspace = Workspace(device, options=_OPTIONS, seed=0)
+        self._workspace = Workspace.isolated(device, options=_OPTIONS)
 
     def run(self, inputs: Mapping[str, Value], outputs: Sequence[str] | None = None) -> dict[str, Value]:
         workspace, model = self._workspace, self._model
-        for name in workspace.blobs():
-            workspace.remove_blob(name)
+        workspace.remove_blobs()
         try:
-            with warnings.catch_warnings():
-                # Device options are ignored here on purpose.
-                warnings.simplefilter("ignore", RuntimeWarning)
-                if model.init.parameters or model.init.rest:
-                    workspace.run_net_once(model.init)
-                for name, value in inputs.items():
-                    workspace.feed(name, value)
-                workspace.run_net_once(model.predict_net)
+            if model.init.parameters or model.init.rest:
+                workspace.run_net_once(model.init)
+            for name, value in inputs.items():
+                workspace.feed(name, value)
+            workspace.run_net_once(model.predict_net)
         except BridgeError as error:
             raise RunError(f"workspace: {error}") from error
         wanted = model.outputs if outputs is None else outputs

@@ -7,11 +7,13 @@ endian), the lengths of the header and of the body; the header, JSON; the body, 
 The header's ``values`` lists them: ``{name, dtype, shape, bytes}``, with ``texts`` (latin-1) in the place of dtype and
 bytes for string tensors, and ``int8`` ([scale, zero point]) for Int8 tensors. Nothing is pickled.
 """
+# ruff: noqa: PTH103, PTH108, PTH120 - paths are bytes, as nets have them
 # ruff: noqa: UP006, UP035, UP045 - Python 3.6 knows Dict, List and Optional alone, and no postponed annotations
 
 import json
 import os
 import resource
+import shutil
 import struct
 import sys
 from typing import Any, Callable, Dict, List, Optional, Tuple
@@ -24,6 +26,9 @@ GPU_ENGINES = ("CUDNN", "MIOPEN")
 # Copies between devices, which a CPU does not have.
 COLLECTIVES = ("NCCLAllGather", "NCCLAllreduce", "NCCLBroadcast", "NCCLReduce")  # of one GPU they do nothing
 COPIES = ("CopyCPUToGPU", "CopyGPUToCPU", "CopyFromCPUInput", "EnsureCPUOutput")
+
+# Arguments of operators that read or write files, which are paths.
+PATHS = ("db", "db_name", "dbs", "filename", "path")
 
 # A value is an array, or for an Int8 tensor (array, scale, zero point).
 Values = Dict[str, Any]
@@ -82,7 +87,7 @@ class Server:
         from caffe2.python import core, workspace  # type: ignore[import-not-found] # the same
 
         self.proto, self.core, self.workspace = caffe2_pb2, core, workspace
-        self.models: Dict[str, Tuple[bytes, Any]] = {}
+        self.models: Dict[str, Tuple[bytes, Any, List[bytes]]] = {}
 
     def answer(self, header: Dict[str, Any], values: Values) -> Frame:
         """Forget the models that a request lists, and do what it asks for."""
@@ -91,8 +96,9 @@ class Server:
         if header["do"] == "about":
             return self.about(), {}
         if header["do"] == "load":
-            init = self.on_cpu(values["init"].tobytes()).SerializeToString() if len(values["init"]) else b""
-            self.models[header["key"]] = (init, self.on_cpu(values["net"].tobytes()))
+            init, net = (self.parse(values[name].tobytes()) for name in ("init", "net"))
+            folders = sorted({folder for each in (init, net) for folder in isolate(each)})
+            self.models[header["key"]] = (init.SerializeToString() if init.op else b"", net, folders)
             return {}, {}
         return self.run(header["key"], values, header["outputs"])
 
@@ -109,8 +115,11 @@ class Server:
 
     def run(self, key: str, inputs: Values, wanted: Optional[List[str]]) -> Frame:
         """Run a model in an empty workspace: the init net, then the inputs, then the net."""
-        init, net = self.models[key]
+        init, net, folders = self.models[key]
         self.workspace.ResetWorkspace()
+        clear_folder()
+        for folder in folders:
+            os.makedirs(folder, exist_ok=True)
         if init:
             self.workspace.C.run_net_once(init)
         for name, value in inputs.items():
@@ -163,7 +172,7 @@ class Server:
             return None
         return quantized.data, quantized.scale, quantized.zero_point
 
-    def on_cpu(self, data: bytes) -> Any:
+    def parse(self, data: bytes) -> Any:
         """The net with every operator on the CPU, in bodies too."""
         net = self.proto.NetDef()
         net.ParseFromString(data)
@@ -185,6 +194,36 @@ class Server:
             for arg in op.arg:
                 for body in list(arg.nets) + ([arg.n] if arg.HasField("n") else []):
                     self.clear(body)
+
+
+def isolate(net: Any) -> List[bytes]:
+    """Move the paths of a net into the current folder, and return the folders that they need. Print writes no file."""
+    folders = []
+    for op in net.op:
+        for index in reversed(range(len(op.arg))):
+            arg = op.arg[index]
+            if arg.name in PATHS:
+                if arg.s:
+                    arg.s = isolated(arg.s)
+                arg.strings[:] = [isolated(path) for path in arg.strings]
+                folders += [os.path.dirname(path) for path in (arg.s, *arg.strings)]
+            elif arg.name == "to_file":
+                del op.arg[index]
+        for arg in op.arg:
+            for body in list(arg.nets) + ([arg.n] if arg.HasField("n") else []):
+                folders += isolate(body)
+    return [folder for folder in folders if folder]
+
+
+def isolated(path: bytes) -> bytes:
+    """Where a path lies in the current folder: ``/home/user/a`` and ``../home/user/a`` at ``home/user/a``."""
+    return os.path.normpath(b"/" + path).lstrip(b"/")
+
+
+def clear_folder() -> None:
+    """Remove what nets have written into the current folder."""
+    for entry in os.scandir("."):
+        shutil.rmtree(entry.path) if entry.is_dir(follow_symlinks=False) else os.unlink(entry.path)
 
 
 def main(memory: int) -> None:

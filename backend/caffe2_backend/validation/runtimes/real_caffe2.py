@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import select
+import shutil
 import subprocess
 import tempfile
 import threading
@@ -134,6 +135,7 @@ class Caffe2:
             reason = self.missing()
             if reason:
                 raise RunError(reason)
+            assert self._python is not None
             self._process = _Process(self._python, self._memory)
             limit += _START_SECONDS
         dropped = [self._dropped.popleft() for _ in range(len(self._dropped))]
@@ -157,12 +159,14 @@ class _Process:
         memory: see Caffe2.
     """
 
-    def __init__(self, python: Path | None, memory: int) -> None:
+    def __init__(self, python: Path, memory: int) -> None:
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONPATH": ""}
+        self._folder = tempfile.mkdtemp(prefix="caffe2-bridge-")
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process, closed with it
         self._process = subprocess.Popen(  # noqa: S603 - the Python that the user named or installed Caffe2 in
-            [str(python), str(_WORKER), str(memory)],
+            [str(python.absolute()), str(_WORKER), str(memory)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, env=environment, bufsize=0,
+            cwd=self._folder,
         )  # fmt: skip
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -189,9 +193,10 @@ class _Process:
         """End the process."""
         self._process.kill()
         self._process.wait()
-        self.release()
+        self._release()
+        shutil.rmtree(self._folder, ignore_errors=True)
 
-    def release(self) -> None:
+    def _release(self) -> None:
         """Close the ends of the pipes that this process has."""
         for pipe in (self._requests, self._answers, self._errors):
             pipe.close()
@@ -199,7 +204,7 @@ class _Process:
     def disown(self) -> None:
         """Leave the process to the one that forked this one."""
         self._process.returncode = 0  # so that nothing here waits for it
-        self.release()
+        self._release()
 
     def _send(self, parts: Iterable[bytes], deadline: float) -> None:
         for part in parts:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 
 from caffe2_backend.databases import Database, DatabaseError, DatabaseReader, Mode, create_database, database_exists
@@ -36,7 +34,7 @@ class HostReader(HostObject):
 
 def path_of(op: HostOp, name: str) -> str:
     """A path in an argument: below the workspace's root folder unless ``absolute_path`` is set."""
-    return name if op.args.flag("absolute_path", default=False) else os.path.join(op.frame.root_folder, name)  # noqa: PTH118 - as it is written, to name it in messages
+    return op.frame.files.path(name, absolute=op.args.flag("absolute_path", default=False))
 
 
 @family.runs("CreateDB")
@@ -49,7 +47,7 @@ def create_db(op: HostOp) -> None:
         reader = HostReader(
             db_type,
             path,
-            create_database(db_type, path, Mode.READ),
+            create_database(db_type, op.frame.files.path(path, absolute=True), Mode.READ),
             num_shards=op.args.integer("num_shards", default=1),
             shard_id=op.args.integer("shard_id", default=0),
         )
