@@ -20,10 +20,16 @@ COMMANDS = {
         "--recompute [none|steps]",
         "--int8 [exact|qdq]", "--fp16", "--fp16-io [float16|float32]", "--external-data [BYTES]",
     ),
-    "run": ("MODEL", "--init", "--inputs PATH", "--random-inputs", "--input NAME=DTYPE[DIMS]", "--seed", "-o, --outputs PATH", "--output NAME", "--device TEXT", "cuda:N"),
+    "run": (
+        "MODEL", "--init", "--inputs PATH", "--random-inputs", "--input NAME=DTYPE[DIMS]", "--seed",
+        "-o, --outputs PATH", "--output NAME", "--device TEXT", "cuda:N",
+    ),
     "show": ("MODEL", "--init", "Summarize"),
     "ops": ("--json", "by family"),
-    "import": ("MODEL", "--input NAME=DTYPE[DIMS]", "-o, --output PATH", "--foreign [error|carry]", "--device [NAME=]DEVICE", "--int8", "--format"),
+    "import": (
+        "MODEL", "--input NAME=DTYPE[DIMS]", "-o, --output PATH", "--foreign [error|carry]", "--device [NAME=]DEVICE",
+        "--int8", "--format",
+    ),
     "convert": ("MODEL OUT", "--predictor NAME", "--format [pb|pbtxt|minidb|lmdb|leveldb]"),
     "validate": (
         "--other PATH", "--output NAME", "--against RUNTIME", "--device TEXT", "--steps", "--lockstep", "--report PATH",
