@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from sys import intern
 from typing import Any, Final, overload
 
 import numpy as np
@@ -218,7 +217,7 @@ class OpView:
     @cached_property
     def type(self) -> str:
         """The operator type, such as ``FC``."""
-        return intern(self.proto.type)  # one string for all operators of a type
+        return self.proto.type
 
     @cached_property
     def inputs(self) -> tuple[str, ...]:
