@@ -63,7 +63,7 @@ def expected(drawn: RandomCell, inputs: Arrays) -> list[Any]:
     }
     held = dict(known)
     run_torch(NetDef(op=drawn.net.proto.op[: loss + 1]), held)
-    held["loss"].backward()  # type: ignore[no-untyped-call] # PyTorch's own
+    held["loss"].backward()
     return [held["loss"].detach().numpy(), *(known[name].grad for name in drawn.gradients)]
 
 

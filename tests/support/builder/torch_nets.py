@@ -93,7 +93,8 @@ def gru_unit(args: Args, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
 def split(args: Args, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
     axis = args.integer("axis")
     count = inputs[0].shape[0] if axis == 0 else 3  # the rows of a sequence, or the gates of a GRU
-    return inputs[0].chunk(count, dim=axis)
+    chunks: tuple[Tensor, ...] = inputs[0].chunk(count, dim=axis)
+    return chunks
 
 
 def layer_norm(args: Args, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:

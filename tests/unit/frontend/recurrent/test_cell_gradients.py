@@ -50,7 +50,7 @@ def expected(net: NetDef, inputs: Arrays) -> dict[str, Any]:
     }
     held = dict(known)
     run_torch(NetDef(op=net.op[: loss + 1]), held)
-    held["loss"].backward()  # type: ignore[no-untyped-call] # PyTorch's own
+    held["loss"].backward()
     return {blob: value.grad for blob, value in known.items() if value.grad is not None}
 
 

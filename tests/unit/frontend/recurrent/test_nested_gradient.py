@@ -87,7 +87,7 @@ def compare(net: NetDef, changed: NetDef, gradients: dict[str, str], **choices: 
     held = dict(known)
     loss = next(index for index, op in enumerate(net.op) if "loss" in op.output)
     run_torch(NetDef(op=net.op[: loss + 1]), held)
-    held["loss"].backward()  # type: ignore[no-untyped-call] # PyTorch's own
+    held["loss"].backward()
     model = to_onnx(changed, inputs=specs_of(inputs, sizes=False), outputs=list(gradients.values()), **choices)
     assert len(gradients) >= 4
     for name, got in zip(gradients, run(model, inputs), strict=True):

@@ -44,7 +44,7 @@ def test_an_early_unit_and_its_gradient() -> None:
     c = torch.where(valid, new, known["c_prev"])
     h = torch.where(valid, torch.sigmoid(o) * torch.tanh(new), torch.zeros_like(new))
     total = (h * torch.tensor(given["dh"]) + c * torch.tensor(given["dc"])).sum()
-    total.backward()  # type: ignore[no-untyped-call] # PyTorch's own
+    total.backward()
     expected = [h.detach(), c.detach(), known["c_prev"].grad, known["gates"].grad]
     for name, got, want in zip(outputs, results, expected, strict=True):
         assert want is not None
