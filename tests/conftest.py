@@ -1,9 +1,11 @@
 """Markers for tests that need what not every machine has: real Caffe2, PyTorch, a GPU.
 
-Where it is absent, such a test is skipped and says why. The environment variable ``CAFFE2_BRIDGE_REQUIRE``
-(``torch,oracle``) names markers whose tests must run: a skip of theirs is then a failure, whatever skipped them.
+Where it is absent, such tests are left out when tests are collected, and take no time; the summary says how many, and
+why. The environment variable ``CAFFE2_BRIDGE_REQUIRE`` (``torch,oracle``) names markers whose tests must run: that they
+need what is absent, or are skipped, is then a failure.
 
-In all tests passes are held to their kind, and diagnostics to known codes (``CAFFE2_BRIDGE_VERIFY``).
+Quick tests run before slow ones. Warnings in our own modules are errors, those in other people's code are not. In all
+tests passes are held to their kind, and diagnostics to known codes (``CAFFE2_BRIDGE_VERIFY``).
 """
 
 from __future__ import annotations
@@ -11,10 +13,11 @@ from __future__ import annotations
 import importlib.util
 import os
 import signal
+from collections import Counter
 from collections.abc import Callable, Generator, Mapping
 from functools import cache
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 import hypothesis
 import pytest
@@ -57,22 +60,26 @@ NEEDS: Final[Mapping[str, Callable[[], str]]] = {
     "torch": cache(missing_torch),
     "gpu": cache(missing_gpu),
 }
+LEFT_OUT: Final = pytest.StashKey[Counter[str]]()  # how many tests cannot run, by reason
+
+
+def missing_needs(item: pytest.Item) -> dict[str, str]:
+    """Why a test cannot run, by the marker that says what it needs."""
+    return {name: reason for name, missing in NEEDS.items() if item.get_closest_marker(name) and (reason := missing())}
 
 
 def required(item: pytest.Item) -> str:
     """The marker of a test that says that it must not be skipped; empty where it may be."""
     names = os.environ.get("CAFFE2_BRIDGE_REQUIRE", "").split(",")
-    needed = [name for name in NEEDS if item.get_closest_marker(name)]
-    if any(NEEDS[name]() for name in needed if name not in names):
+    if missing_needs(item).keys() - set(names):
         return ""  # it needs something else too, which nobody requires and which is absent
-    return next((name for name in needed if name in names), "")
+    return next((name for name in NEEDS if name in names and item.get_closest_marker(name)), "")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip a test that needs what is absent."""
-    for name, missing in NEEDS.items():
-        if item.get_closest_marker(name) and (reason := missing()):
-            pytest.skip(reason)
+    """Skip a required test that cannot run, which makes it a failure."""
+    for reason in missing_needs(item).values():
+        pytest.skip(reason)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -110,7 +117,43 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--shuffle", type=int, metavar="SEED", help="run the tests in a random order")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Make warnings in our own modules errors: the tests, and the packages of the folders in ``pythonpath``."""
+    packages = {init.parent.name for folder in config.getini("pythonpath") for init in folder.glob("*/__init__.py")}
+    ours = "|".join(sorted({"conftest", "tests", *packages}))
+    config.stash[LEFT_OUT] = Counter()
+    config.addinivalue_line("filterwarnings", rf"error:::({ours})(\.|$)")
+
+
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Shuffle the tests where asked; every worker of pytest-xdist has the same order."""
+    """Leave out tests that cannot run, and put slow ones last; shuffle where asked: every worker has the same order."""
+    reasons = {item: next(iter(missing_needs(item).values()), "") for item in items if not required(item)}
+    left_out = [item for item in items if reasons.get(item)]
+    config.hook.pytest_deselected(items=left_out)
+    config.stash[LEFT_OUT].update(reasons[item] for item in left_out)
+    items[:] = [item for item in items if not reasons.get(item)]
+    items.sort(key=lambda item: item.get_closest_marker("slow") is not None)
     if (seed := config.getoption("--shuffle")) is not None:
         Random(seed).shuffle(items)  # noqa: S311 - an order, no secret
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take what a worker of pytest-xdist left out: each leaves out the same."""
+    node.config.stash[LEFT_OUT] |= Counter(node.workeroutput.get("left_out", {}))
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Tell pytest-xdist what was left out. That all tests were is no failure."""
+    left_out = session.config.stash[LEFT_OUT]
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["left_out"] = dict(left_out)
+    elif left_out and exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+        session.exitstatus = pytest.ExitCode.OK
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what was left out, and why."""
+    for reason, count in sorted(terminalreporter.config.stash[LEFT_OUT].items()):
+        terminalreporter.write_line(f"LEFT OUT [{count}] {reason}")

@@ -30,6 +30,8 @@ def test_plain():
     pytest.skip("unmarked")
 """
 
+CALL = "import sys\nsys.path.append('theirs')\nimport {0}\ndef test(): {0}.warn()\n"
+
 
 @pytest.fixture
 def suite(tmp_path: Path) -> Path:
@@ -39,7 +41,7 @@ def suite(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def outcomes(folder: Path, required: str) -> tuple[int, str]:
+def outcomes(folder: Path, required: str, *options: str) -> tuple[int, str]:
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(map(str, (folder, TESTS, TESTS.parent / "bridge"))),
@@ -48,17 +50,38 @@ def outcomes(folder: Path, required: str) -> tuple[int, str]:
     }
     environment.pop("CAFFE2_PYTHON", None)
     done = subprocess.run(  # noqa: S603 - this interpreter, on the suite above
-        [sys.executable, "-m", "pytest", "-p", "conftest", "-p", "no:cacheprovider", "-rsfE", folder],
+        [sys.executable, "-m", "pytest", "-p", "conftest", "-p", "no:cacheprovider", "-rsfE", *options, folder],
         env=environment, capture_output=True, text=True, check=False, cwd=folder,
     )  # fmt: skip
     return done.returncode, done.stdout
 
 
-def test_absent_needs_skip_with_their_reason(suite: Path) -> None:
+def test_what_needs_something_absent_is_left_out_with_the_reason(suite: Path) -> None:
     status, output = outcomes(suite, "")
     assert status == 0, output
-    assert "4 skipped" in output
-    assert "real Caffe2 is not installed (scripts/oracle installs it)" in output
+    assert "2 skipped, 2 deselected" in output
+    assert "LEFT OUT [2] real Caffe2 is not installed (scripts/oracle installs it)" in output
+
+
+@pytest.mark.parametrize("options", [(), ("-n", "1")])
+def test_that_all_tests_are_left_out_is_no_failure(suite: Path, options: tuple[str, ...]) -> None:
+    status, output = outcomes(suite, "", "-m", "oracle", *options)
+    assert status == 0, output
+    assert "LEFT OUT [2]" in output
+    assert outcomes(suite, "", "-k", "no_such_test", *options)[0] == pytest.ExitCode.NO_TESTS_COLLECTED
+
+
+def test_warnings_of_other_peoples_code_are_no_errors(tmp_path: Path) -> None:
+    for package in ("ours", "theirs"):
+        init = tmp_path / package / package / "__init__.py"
+        init.parent.mkdir(parents=True)
+        init.write_text("import warnings\ndef warn(): warnings.warn('old', DeprecationWarning)\n")
+        (tmp_path / f"test_{package}.py").write_text(CALL.format(package))
+    (tmp_path / "pytest.ini").write_text("[pytest]\npythonpath = ours\n")
+    status, output = outcomes(tmp_path, "")
+    assert status == 1, output
+    assert "1 failed, 1 passed, 1 warning" in output
+    assert "FAILED test_ours.py::test - DeprecationWarning: old" in output
 
 
 def test_required_needs_fail_whatever_skips_them(suite: Path) -> None:
@@ -78,4 +101,4 @@ def test_only_named_needs_are_required(suite: Path) -> None:
 
 def test_a_test_that_lacks_what_nobody_requires_too_may_be_skipped(suite: Path) -> None:
     _, output = outcomes(suite, "torch")
-    assert "1 failed, 3 skipped" in output
+    assert "1 failed, 1 skipped, 2 deselected" in output
