@@ -19,8 +19,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="scripts/package", description="Build the sdist and the wheel into dist/.")
     parser.add_argument("--outdir", type=Path, default=ROOT / "dist", help="the folder; it is emptied. Default: dist")
     parser.add_argument(
-        "--install", nargs="*", metavar="VERSION", choices=environments.VERSIONS,
-        help="install the wheel into a new environment of each Python (3.11 ...) and use it; default: those on PATH",
+        "--install", nargs="*", metavar="VERSION",
+        help="install the wheel into a new environment of each Python (3.11 ...) and use it; default: each found",
     )  # fmt: skip
     options = parser.parse_args(arguments)
     for old in [*options.outdir.glob("caffe2_bridge-*.tar.gz"), *options.outdir.glob("caffe2_bridge-*.whl")]:

@@ -9,14 +9,13 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from packaging.requirements import Requirement
 from support.paths import CHAR_RNN, ROOT
 
-VERSIONS: Final = ("3.11", "3.12", "3.13", "3.14")
 _USE: Final = Path(__file__).with_name("use.py")
 # Extras whose lowest versions are tested: not onnxruntime for GPUs, nor PyTorch.
 _LOWEST_EXTRAS: Final = ("cpu", "caffe2", "db", "images")
@@ -25,26 +24,8 @@ _TOOLS: Final = ("pytest", "pytest-xdist", "hypothesis")
 
 def find_pythons() -> dict[str, str]:
     """The Pythons of supported versions on this machine, on PATH or of pyenv, by version."""
-    found = {}
-    for version in VERSIONS:
-        python = next(filter(_runs, _candidates(version)), None)
-        if python is not None:
-            found[version] = python
-    return found
-
-
-def _candidates(version: str) -> Iterator[str]:
-    on_path = shutil.which(f"python{version}")
-    if on_path:
-        yield on_path
-    root = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
-    yield from sorted(str(path) for path in root.glob(f"versions/{version}.*/bin/python"))
-
-
-def _runs(python: str) -> bool:
-    """Whether a Python can be started: a name on PATH may be a launcher for a version that is not there."""
-    command = [python, "-I", "-c", "import ensurepip"]
-    return subprocess.run(command, capture_output=True, check=False).returncode == 0  # noqa: S603 - the user's own
+    found = subprocess.run([ROOT / "scripts" / "pythons"], capture_output=True, text=True, check=True)  # noqa: S603 - ours
+    return dict(line.split(" ", 1) for line in found.stdout.splitlines())
 
 
 def use(python: Path, installation: Path, *, paths: Sequence[Path] = ()) -> None:
