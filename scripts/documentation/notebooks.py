@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import importlib.util
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any, Final
@@ -18,14 +21,29 @@ def tutorials() -> list[Path]:
 
 
 def write_tutorials(folder: Path, *, run: bool = True) -> None:
-    """Write a page and a notebook for each tutorial; without ``run`` they have no outputs."""
+    """Write a page and a notebook for each tutorial; without ``run``, or what it imports, they have no outputs."""
     folder.mkdir()
     for source in tutorials():
         notebook = read_notebook(source)
         if run:
-            execute(notebook)
+            _execute_if_possible(notebook, source)
         (folder / f"{source.stem}.md").write_text(to_markdown(notebook, source.stem), encoding="utf-8")
         _write(notebook, folder / f"{source.stem}.ipynb")
+
+
+def missing_modules(source: Path) -> list[str]:
+    """The modules that a tutorial imports and that are not installed, such as PyTorch's."""
+    tree = ast.parse(source.read_text(encoding="utf-8"))
+    names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    names |= {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module}
+    return sorted({top for name in names if importlib.util.find_spec(top := name.partition(".")[0]) is None})
+
+
+def _execute_if_possible(notebook: Any, source: Path) -> None:
+    if missing := missing_modules(source):
+        print(f"{source.name} is not run: {', '.join(missing)} is not installed", file=sys.stderr)
+    else:
+        execute(notebook)
 
 
 def read_notebook(source: Path) -> Any:

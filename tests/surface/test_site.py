@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from documentation.notebooks import to_markdown, tutorials
+from documentation.notebooks import missing_modules, to_markdown, tutorials
 from documentation.pages import ROOT
 from support.paths import CHAR_RNN
 
@@ -37,8 +37,8 @@ def test_the_site_is_complete_and_loads_nothing_from_the_network(tmp_path: Path)
 
 @pytest.mark.parametrize("source", tutorials(), ids=lambda path: path.stem)
 def test_a_tutorial_runs(source: Path, tmp_path: Path) -> None:
-    if "import torch" in source.read_text(encoding="utf-8"):
-        pytest.importorskip("torch")
+    for module in missing_modules(source):
+        pytest.importorskip(module)
     shutil.copytree(CHAR_RNN, tmp_path / "models" / "char_rnn")
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     environment = {**os.environ, "PATH": path, "PYTHONPATH": ""}
