@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from conformance.__main__ import GOLDEN
-from conformance.corpus import find_cases, read_case
+from conformance.corpus import find_cases, read_net
 
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend.ops import converters
@@ -40,7 +40,7 @@ def types_in(net: NetDef) -> set[str]:
 
 
 def recorded_types() -> set[str]:
-    return {name for ref in find_cases(GOLDEN) for name in types_in(read_case(ref).net)}
+    return {name for ref in find_cases(GOLDEN) for name in types_in(read_net(ref))}
 
 
 def test_every_operator_has_a_case() -> None:

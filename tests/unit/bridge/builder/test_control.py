@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conformance.corpus import find_cases, read_case
+from conformance.corpus import find_cases, read_net
 from conformance.executors import OnnxRuntime
 from conformance.oracle import OracleRun, run_oracle
 from support.paths import ROOT
@@ -211,7 +211,7 @@ def recorded() -> dict[str, tuple[NetDef, OperatorDef]]:
     found: dict[bytes, tuple[str, NetDef, OperatorDef]] = {}
     for ref in refs:
         if ref.kind != "op" and (ref.path.suffix == ".npz" or ref.path.name.startswith("control")):
-            net = read_case(ref).net
+            net = read_net(ref)
             for op in net.op:
                 if op.type in {"If", "While"} and not op.is_gradient_op:
                     found.setdefault(op.SerializeToString(deterministic=True), (ref.id, net, op))

@@ -10,7 +10,7 @@ from itertools import groupby
 from pathlib import Path
 
 import pytest
-from conformance.corpus import find_cases, read_case
+from conformance.corpus import find_cases, read_net
 from google.protobuf import text_format
 from support.paths import ROOT
 
@@ -33,7 +33,7 @@ def operators(net: NetDef) -> Iterator[OperatorDef]:
 def recorded() -> dict[str, OperatorDef]:
     """Each different operator once, by the case in which it is found first."""
     refs = [ref for ref in find_cases(ROOT / "tests" / "golden") if may_recur(ref.path)]
-    nets = [(ref.id, read_case(ref).net) for ref in refs]
+    nets = [(ref.id, read_net(ref)) for ref in refs]
     nets += [
         (f"models/char_rnn/{path.name}", NetDef.FromString(path.read_bytes()))
         for path in sorted((ROOT / "models" / "char_rnn").glob("*_net.pb"))
