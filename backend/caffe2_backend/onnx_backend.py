@@ -15,6 +15,7 @@ from onnx.backend.base import Backend, BackendRep, namedtupledict
 from caffe2_backend.admission import OnnxModel
 from caffe2_backend.importer import import_model
 from caffe2_backend.options import ImportOptions
+from caffe2_backend.runtime.process_bound import ProcessBound
 from caffe2_backend.runtime.sessions.missing_inputs import require_inputs
 from caffe2_backend.runtime.sessions.onnx_session import OnnxSession
 from caffe2_bridge.diagnostics import RunError
@@ -23,7 +24,7 @@ from caffe2_frontend import ExportOptions, convert
 from caffe2_frontend.interop.files.serialize import to_proto
 
 
-class Caffe2Rep(BackendRep):
+class Caffe2Rep(ProcessBound, BackendRep):
     """A model that is ready to run; ``model`` is its Caffe2 net.
 
     Defaults of inputs are constants of the net. For runs that replace some of them the model is converted again,

@@ -34,6 +34,9 @@ _EXPORTED_SHAPE: Final = (1, 1)
 class Model:
     """A predict net with its parameters. Immutable: do not change its protobufs.
 
+    A model can be pickled and copied. Its parameters go along, also where it was read from a file: to have another
+    process run a large model, send its path, and load it there.
+
     Attributes:
         predict_net: the net to run.
         init: the init net: constant parameters and other operators. ``init_net`` and ``params`` are views of it.
@@ -63,6 +66,9 @@ class Model:
             init_net = InitNet()
         init = init_net if isinstance(init_net, InitNet) else read_init_net(init_net)
         return cls(net, init.with_inputs(placeholder_names(net, init.parameters)), source)
+
+    def __reduce__(self) -> tuple[type[Model], tuple[NetDef, InitNet, str]]:
+        return Model, (self.predict_net, self.init, self.source)
 
     @property
     def init_net(self) -> NetDef:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from caffe2_bridge.diagnostics.code import Severity
 from caffe2_bridge.diagnostics.diagnostic import Diagnostic
@@ -12,8 +13,21 @@ class BridgeError(Exception):
     """Base of all errors that say that a model, a file or a call is at fault.
 
     Those that Caffe2 itself would raise while it reads or runs a net are also a RuntimeError, its exception for all of
-    them, so that ``except RuntimeError`` of a program written for Caffe2 catches them.
+    them, so that ``except RuntimeError`` of a program written for Caffe2 catches them. All of them can be pickled and
+    copied with what they hold, so that they pass from one process to another.
     """
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # An exception is made anew by calling its type with ``args``, which are those of its base and not its own.
+        _, args, *state = super().__reduce__()
+        return _restored, (type(self), args), *state
+
+
+def _restored(kind: type[BridgeError], args: tuple[Any, ...]) -> BridgeError:
+    """Make an error without its own constructor; what that sets is state."""
+    error = kind.__new__(kind, *args)
+    super(BridgeError, error).__init__(*args)
+    return error
 
 
 class NetFormatError(BridgeError, RuntimeError):

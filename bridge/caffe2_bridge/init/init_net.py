@@ -72,6 +72,11 @@ class InitNet:
         """The net as a protobuf, parsed on first use. Raises NetFormatError beyond protobuf's limit of 2 GB."""
         return as_net_def(b"".join(self.serialized()), "init net")
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The bytes that a save writes: values are decoded from them as before, one at a time.
+        data = b"".join(self.serialized())
+        return _restored, (data, tuple(self.parameters), dict(self.placeholders), self.findings)
+
     def stored_operators(self) -> tuple[NetDef, Iterator[tuple[OperatorDef, Values | None]]] | None:
         """The net without its operators, and these in order, read one at a time from where the net is stored.
 
@@ -145,6 +150,17 @@ def read_init_net(net: Message | bytes | wire.Span, known: Mapping[str, Paramete
         external_outputs=tuple(dict.fromkeys(header.external_output)),
         read=frozenset(reader.read),
         device=reader.device,
+    )
+
+
+def _restored(
+    data: bytes, names: Iterable[str], placeholders: Mapping[str, Parameter], findings: tuple[Diagnostic, ...]
+) -> InitNet:
+    """The init net of bytes and of what they do not say: which fills are parameters, and what was found before."""
+    init = read_init_net(data)
+    parameters = MappingProxyType({name: init.parameters[name] for name in names})
+    return dataclasses.replace(
+        init, parameters=parameters, placeholders=MappingProxyType(placeholders), findings=findings
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -78,6 +79,11 @@ class Parameter:
         """The number of elements."""
         return math.prod(self.shape)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The values go along, and not where they are read from.
+        known = (self.name, self.dtype, self.shape, partial(_same, self.load()))
+        return Parameter, (*known, self.scale, self.zero_point, self.device)
+
     def load(self) -> Array:
         """Decode the values into a new array of ``dtype`` and ``shape``; each call decodes again.
 
@@ -88,6 +94,11 @@ class Parameter:
         except MemoryError:
             bytes_ = self.size * self.dtype.itemsize
             raise BridgeError(f"there is not enough memory for parameter {self.name!r} of {bytes_:,} bytes") from None
+
+
+def _same(values: Array) -> Array:
+    """Return a copy, as each call of ``make`` gives a new array."""
+    return values.copy()
 
 
 class Arrays(Mapping[str, Array]):
@@ -109,6 +120,9 @@ class Arrays(Mapping[str, Array]):
 
     def __len__(self) -> int:
         return len(self._parameters)
+
+    def __reduce__(self) -> tuple[type[Arrays], tuple[dict[str, Parameter]]]:
+        return Arrays, (dict(self._parameters),)
 
     def __repr__(self) -> str:
         return f"Arrays({', '.join(self._parameters)})"

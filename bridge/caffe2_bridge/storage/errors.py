@@ -50,9 +50,6 @@ class StorageError(BridgeError, OSError):
     def __str__(self) -> str:
         return f"{self.url}: {self.reason}"
 
-    def __reduce__(self) -> tuple[type[StorageError], tuple[str, str]]:
-        return type(self), (self.reason, self.url)
-
 
 class StorageNotFoundError(StorageError, FileNotFoundError):
     """Nothing is stored at a URL."""

@@ -24,6 +24,7 @@ from caffe2_backend.runtime.devices.device_names import CPU, device_name
 from caffe2_backend.runtime.host.registry import has_host_operators
 from caffe2_backend.runtime.memory import lack_of_memory
 from caffe2_backend.runtime.placement.report import Placement
+from caffe2_backend.runtime.process_bound import ProcessBound
 from caffe2_backend.runtime.sessions.device_choice import choose_device, option_target
 from caffe2_backend.runtime.sessions.onnxruntime_library import copy_to_device, real_device
 from caffe2_backend.runtime.sessions.session_options import DEFAULTS, SessionOptions
@@ -37,7 +38,7 @@ from caffe2_bridge.proto.caffe2_pb2 import DeviceOption, NetDef, OperatorDef
 Net = Message | bytes | InitNet | Any
 
 
-class Workspace:
+class Workspace(ProcessBound):
     """Named blobs, and nets that read and write them.
 
     Blobs persist: a blob that a net wrote can be fetched until it is overwritten. Different threads may feed, fetch

@@ -19,6 +19,7 @@ from caffe2_backend.runtime.memory import lack_of_memory
 from caffe2_backend.runtime.placement.automatic import PlacedProgram
 from caffe2_backend.runtime.placement.make import Runnable, make_program
 from caffe2_backend.runtime.placement.report import Placement
+from caffe2_backend.runtime.process_bound import ProcessBound
 from caffe2_backend.runtime.program.program import Program
 from caffe2_backend.runtime.sessions.device_choice import choose_device
 from caffe2_backend.runtime.sessions.missing_inputs import missing_inputs, net_inputs, require_inputs
@@ -35,7 +36,7 @@ from caffe2_bridge.storage import locate
 Result = Any  # an array; an Int8Tensor for Int8 tensors; a DeviceTensor on request
 
 
-class Predictor:
+class Predictor(ProcessBound):
     """A model, ready to run; several threads may run it at the same time.
 
     Args:

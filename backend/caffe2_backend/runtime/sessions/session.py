@@ -12,6 +12,7 @@ from typing import Any, Final, Self
 import numpy as np
 
 from caffe2_backend.runtime.devices.device_names import CPU, device_index, device_kind, device_name
+from caffe2_backend.runtime.process_bound import ProcessBound
 from caffe2_backend.runtime.sessions.constant_defaults import ConstantDefaults
 from caffe2_backend.runtime.sessions.fixed_binding import FixedBinding
 from caffe2_backend.runtime.sessions.guard import Guard, failure_of
@@ -35,7 +36,7 @@ _NOT_CAPTURED: Final = "graph capture"
 _WEIGHTS_FOLDER: Final = "session.model_external_initializers_file_folder_path"
 
 
-class Session:
+class Session(ProcessBound):
     """An ONNX model ready to run; several threads may run it at the same time.
 
     Args:
