@@ -65,7 +65,7 @@ def to_netdef(
             have, or an input is not as described.
         InputSpecError: the description of an input has another form.
     """
-    return import_model(onnx_model, ImportOptions(foreign, device, base_dir, int8, inputs or {})).model
+    return import_model(onnx_model, ImportOptions(foreign, device, base_dir, int8, inputs=inputs or {})).model
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from caffe2_bridge.diagnostics.code import Severity
 from caffe2_bridge.diagnostics.diagnostic import Diagnostic
@@ -19,7 +19,7 @@ class BridgeError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # An exception is made anew by calling its type with ``args``, which are those of its base and not its own.
-        _, args, *state = super().__reduce__()
+        _, args, *state = cast("tuple[Any, ...]", super().__reduce__())
         return _restored, (type(self), args), *state
 
 
