@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +18,15 @@ PAGES: Final = {page.name: blocks_of(page) for page in sorted([ROOT / "README.md
 RUN: Final = {name: [b for b in blocks if b.language in LANGUAGES and not b.excuse] for name, blocks in PAGES.items()}
 
 pytestmark = pytest.mark.usefixtures("empty_workspace")
+
+
+@pytest.fixture(autouse=True)
+def log_levels() -> Iterator[None]:
+    """Undo what a page does to log levels: pytest keeps what is logged in a test, and other tests measure memory."""
+    yield
+    for logger in logging.root.manager.loggerDict.values():
+        if isinstance(logger, logging.Logger) and logger.name.startswith("caffe2_"):
+            logger.setLevel(logging.NOTSET)
 
 
 def run_page(name: str, blocks: list[Block], folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
