@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 import warnings
 from typing import TypeVar
 
@@ -9,6 +11,10 @@ from google.protobuf import text_format
 from google.protobuf.message import DecodeError, Message
 
 M = TypeVar("M", bound=Message)
+
+# The filters of warnings are those of the process: two threads that changed and restored them would mix them up.
+_FILTERING = threading.Lock()
+os.register_at_fork(before=_FILTERING.acquire, after_in_parent=_FILTERING.release, after_in_child=_FILTERING.release)
 
 
 class TextError(ValueError):
@@ -34,7 +40,7 @@ def require_fields(message: Message) -> None:
 def parse_text(kind: type[M], text: str | bytes) -> M:
     """Parse the text of a message. Raises TextError."""
     try:
-        with warnings.catch_warnings():
+        with _FILTERING, warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # protobuf's decoder of escapes raises them
             message = text_format.Parse(text, kind())
         return parse_message(kind, message.SerializePartialToString())

@@ -1,4 +1,4 @@
-"""Runs nets in real Caffe2: caffe2_worker.py MEMORY_MIB. Started by caffe2_backend.validation.runtimes.real_caffe2.
+"""Runs nets in real Caffe2: caffe2_worker.py MEMORY_MIB FOLDER. Started by validation.runtimes.real_caffe2.
 
 This file runs under the oldest Python that Caffe2 was built for (3.6) and imports nothing of this project.
 
@@ -14,6 +14,7 @@ import json
 import os
 import resource
 import shutil
+import signal
 import struct
 import sys
 from typing import Any, Callable, Dict, List, Optional, Tuple
@@ -226,17 +227,20 @@ def clear_folder() -> None:
         shutil.rmtree(entry.path) if entry.is_dir(follow_symlinks=False) else os.unlink(entry.path)
 
 
-def main(memory: int) -> None:
-    """Answer requests until there are no more."""
+def main(memory: int, folder: str) -> None:
+    """Answer requests until there are no more. Paths of nets lie in ``folder``, which is made for this process."""
+    os.chdir(folder)
     # What Caffe2 itself prints must not fall between the frames.
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     if memory:
         resource.setrlimit(resource.RLIMIT_AS, (memory * MIB, memory * MIB))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that asks, and ends this one
     server = Server()
     while True:
         frame = read_frame(sys.stdin.buffer.read)
         if frame is None:
+            shutil.rmtree(folder, ignore_errors=True)
             return
         try:
             header, values = server.answer(*frame)
@@ -249,4 +253,4 @@ def main(memory: int) -> None:
 
 if __name__ == "__main__":
     del sys.path[0]  # this file's folder, whose other modules are for another version of Python
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), sys.argv[2])

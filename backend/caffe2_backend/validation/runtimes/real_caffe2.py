@@ -164,9 +164,8 @@ class _Process:
         self._folder = tempfile.mkdtemp(prefix="caffe2-bridge-")
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process, closed with it
         self._process = subprocess.Popen(  # noqa: S603 - the Python that the user named or installed Caffe2 in
-            [str(python.absolute()), str(_WORKER), str(memory)],
+            [str(python.absolute()), str(_WORKER), str(memory), self._folder],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, env=environment, bufsize=0,
-            cwd=self._folder,
         )  # fmt: skip
         assert self._process.stdin is not None
         assert self._process.stdout is not None
