@@ -49,6 +49,11 @@ def require_replaceable(path: str | os.PathLike[str]) -> None:
     require_regular(status, os.fspath(path))
 
 
+def followed(path: Path) -> Path:
+    """Return the path of what a path stands for: where a symbolic link leads to, or the path itself."""
+    return Path(os.path.realpath(path)) if path.is_symlink() else path
+
+
 def require_regular(status: os.stat_result, path: str) -> None:
     """Raise OSError unless the status is that of a regular file."""
     if stat.S_ISDIR(status.st_mode):

@@ -227,6 +227,6 @@ def test_a_save_that_does_not_end_is_reported(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.slow
 def test_saves_that_are_disturbed() -> None:
-    counts, faults = disturb_saves(14, 7, 2018)
-    assert counts.total() == 28
+    counts, faults = disturb_saves(16, 8, 2018)
+    assert counts.total() == 48
     assert faults == []

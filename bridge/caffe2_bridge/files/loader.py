@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError
 from caffe2_bridge import wire
 from caffe2_bridge.bounds import current_limits, hint_of
 from caffe2_bridge.diagnostics import NetFormatError
-from caffe2_bridge.files import init_search, journal, pairing, text
+from caffe2_bridge.files import init_search, pairing, text
 from caffe2_bridge.files.blobs.records import Blob
 from caffe2_bridge.files.databases import leveldb_file, lmdb_file, minidb
 from caffe2_bridge.files.databases.loads import init_of_blobs, read_loads
@@ -26,7 +26,7 @@ from caffe2_bridge.netdef.names import require_text_in_plan
 from caffe2_bridge.netdef.views import as_net_def
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, PlanDef
 from caffe2_bridge.proto.metanet_pb2 import MetaNetDef
-from caffe2_bridge.storage import AnyPath, Location, RemotePath, locate
+from caffe2_bridge.storage import AnyPath, Location, RemotePath, journal, locate
 from caffe2_bridge.wire.messages import parse_message
 
 _ATTEMPTS: Final = 8  # to list a folder that saves replace
@@ -241,8 +241,10 @@ class _naming:  # noqa: N801 - a context manager, used as a verb
 
 def _find(path: AnyPath) -> tuple[AnyPath, Format]:
     """Return the file, or the folder of a database, that holds the model or its predict net, and its format."""
-    if not path.is_dir():
+    folder = journal.current(path) if isinstance(path, Path) else path
+    if not folder.is_dir():
         return path, _open(path)[1]
+    path = folder
     for _ in range(_ATTEMPTS):
         there = _identity(path)
         try:

@@ -7,8 +7,7 @@ from typing import Final
 
 from caffe2_bridge import wire
 from caffe2_bridge.diagnostics import NetFormatError
-from caffe2_bridge.files import journal
-from caffe2_bridge.storage import AnyPath, RemotePath, StorageError
+from caffe2_bridge.storage import AnyPath, RemotePath, StorageError, journal
 
 _ATTEMPTS: Final = 100
 

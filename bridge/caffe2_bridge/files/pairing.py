@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from caffe2_bridge.diagnostics import NetFormatError
-from caffe2_bridge.storage import AnyPath, NotListableError, RemotePath
+from caffe2_bridge.storage import AnyPath, NotListableError, RemotePath, journal
 
 P = TypeVar("P", Path, RemotePath, AnyPath)
 
@@ -97,12 +97,14 @@ def predict_net_in(folder: P) -> P | None:
 
 
 def files_in(folder: P, stems: Sequence[str] = ()) -> list[P]:
-    """The files of a folder, without hidden ones, such as those that are being written.
+    """Return the files of a folder, without hidden ones, such as those that are being written.
 
-    Of a remote folder that cannot be listed, those with the given names without suffixes. Raises OSError.
+    Those of a save that a killed process began to rename are there already. Of a remote folder that cannot be listed,
+    those with the given names without suffixes. Raises OSError.
     """
+    saved = {folder / name for name in journal.pending(folder)} if isinstance(folder, Path) else set()
     try:
-        return sorted(file for file in folder.iterdir() if file.is_file() and not file.name.startswith("."))
+        return sorted(saved | {file for file in folder.iterdir() if file.is_file() and not file.name.startswith(".")})
     except NotListableError:
         named = [folder / f"{stem}{suffix}" for stem in stems for suffix in _SUFFIXES]
         if not named:

@@ -1,17 +1,20 @@
-"""Replace files and folders all or nothing: whoever reads finds the old content or the new, whenever a process ends."""
+"""Replace files and folders all or nothing: whoever reads finds the old content or the new, whenever a process ends.
+
+A symbolic link stays, and what it leads to is replaced, as if it was opened and written.
+"""
 
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from caffe2_bridge.files import journal
-from caffe2_bridge.regular_file import require_replaceable
-from caffe2_bridge.storage import AnyPath, published
+from caffe2_bridge.regular_file import followed, require_replaceable
+from caffe2_bridge.storage import AnyPath, journal, published
 from caffe2_bridge.storage.temporaries import folder_locked, remove_abandoned, temporary_file, temporary_folder
 
 # Writes the content of an empty file or folder.
@@ -27,40 +30,67 @@ def replace_files(files: Sequence[tuple[Path, Writer]]) -> None:
     Raises OSError if one cannot be written, or is to replace something that is not a regular file; nothing is replaced
     then.
     """
-    folder = files[0][0].parent
-    folder.mkdir(parents=True, exist_ok=True)
-    for target, _ in files:
-        require_replaceable(target)
-        remove_abandoned(target)
+    files[0][0].parent.mkdir(parents=True, exist_ok=True)
+    targets = [followed(target) for target, _ in files]
+    folder = _folder_of(targets)
+    _prepare(*targets)
     with ExitStack() as stack:
-        written = []
-        for target, write in files:
+        written = {}
+        for target, (_, write) in zip(targets, files, strict=True):
             temporary = stack.enter_context(temporary_file(target))
             write(temporary)
             sync(temporary)
-            written.append((temporary, target))
+            written[target.name] = temporary.name
         with folder_locked(folder):
-            journal.complete(folder)  # of a process that was killed
-            remove_abandoned(folder / journal.NAME)
-            if len(written) > 1:
-                journal.begin(folder, {target.name: temporary.name for temporary, target in written})
-                journal.complete(folder)
-            else:
-                written[0][0].replace(written[0][1])
+            journal.complete(folder)
+            _rename(folder, written)
     _sync_folder(folder)
+
+
+def _folder_of(targets: Sequence[Path]) -> Path:
+    """Return the folder of all targets. Raises OSError if links lead to several."""
+    if len({target.parent for target in targets}) > 1:
+        names = " and ".join(map(str, targets))
+        raise OSError(errno.EXDEV, f"symbolic links lead to {names}, and files of two folders are not replaced at once")
+    return targets[0].parent
+
+
+def _prepare(*targets: Path) -> None:
+    """Complete what a process that was killed has begun, and remove what it left. Raises OSError."""
+    folder = targets[0].parent
+    with folder_locked(folder):
+        journal.complete(folder)
+        remove_abandoned(folder / journal.NAME)
+    for target in targets:
+        require_replaceable(target)
+        remove_abandoned(target)
+
+
+def _rename(folder: Path, written: Mapping[str, str]) -> None:
+    """Rename temporaries, by the names of their targets, all or none of them. Raises OSError."""
+    if len(written) == 1:
+        ((target, temporary),) = written.items()
+        (folder / temporary).replace(folder / target)
+        return
+    try:
+        journal.begin(folder, written)
+        _sync_folder(folder)
+        journal.complete(folder)
+    except BaseException:
+        journal.settle(folder, written)
+        raise
 
 
 @contextmanager
 def replacing(target: AnyPath) -> Iterator[BinaryIO]:
     """Open a temporary file that replaces ``target`` when it is complete. Raises OSError as :func:`replace_files`."""
-    with published(target) as local, _replacing(local) as file:
+    with published(target) as local, _replacing(followed(local)) as file:
         yield file
 
 
 @contextmanager
 def _replacing(target: Path) -> Iterator[BinaryIO]:
-    require_replaceable(target)
-    remove_abandoned(target)
+    _prepare(target)
     with temporary_file(target) as temporary:
         with temporary.open("wb") as file:
             yield file
@@ -77,11 +107,13 @@ def replace_folder(target: Path, write: Writer) -> None:
 
     Raises OSError if it cannot be written; the existing folder stays then.
     """
-    target = target.absolute()
+    target = followed(target.absolute())
     target.parent.mkdir(parents=True, exist_ok=True)
+    with folder_locked(target.parent):
+        journal.complete_folder(target)
     remove_abandoned(target)
     with temporary_folder(target) as temporary:
-        new = temporary / "new"
+        new = temporary / journal.NEW
         new.mkdir()
         write(new)
         sync(*new.iterdir())
@@ -89,7 +121,7 @@ def replace_folder(target: Path, write: Writer) -> None:
         with folder_locked(target.parent):
             if target.exists():
                 new.chmod(target.stat().st_mode & 0o777)
-                _exchange(new, target, temporary / "old")
+                _exchange(new, target, temporary / journal.OLD)
             else:
                 new.replace(target)
     _sync_folder(target.parent)
@@ -99,11 +131,12 @@ def _exchange(new: Path, target: Path, old: Path) -> None:
     """Exchange two folders at once, where the system can; in two steps elsewhere."""
     if _renamed_at_once(new, target):
         return
-    target.replace(old)
     try:
+        target.replace(old)
         new.replace(target)
-    except OSError:
-        old.replace(target)
+    except BaseException:
+        if old.exists() and not target.exists():
+            old.replace(target)
         raise
 
 

@@ -1,21 +1,22 @@
 """Temporary files and folders next to their targets, which are known to be abandoned once their process has ended.
 
 A temporary is locked (``flock``) as long as its process lives. One that can be locked by another process was left
-behind by a process that was killed, and is removed by the next save to the same target.
+behind by a process that was killed, and is removed by the next save to the same target, unless it holds content of a
+save that counts as done (:mod:`.journal`).
 """
 
 from __future__ import annotations
 
 import os
-import re
-import secrets
 import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
-from typing import Final
+
+from caffe2_bridge.storage import journal
+from caffe2_bridge.storage.temporary_names import is_temporary_of, temporary_name
 
 _fcntl: ModuleType | None
 try:
@@ -23,24 +24,12 @@ try:
 except ImportError:  # Windows: nothing is locked, and nothing of dead processes is removed
     _fcntl = None
 
-_RANDOM: Final = 4  # bytes
-
-
-def temporary_name(target: str) -> str:
-    """A name for a temporary of a target of this name."""
-    return f".{target}.{secrets.token_hex(_RANDOM)}.tmp"
-
-
-def is_temporary_of(name: str, target: str) -> bool:
-    """Whether a name is that of a temporary of a target of this name."""
-    return re.fullmatch(rf"\.{re.escape(target)}\.[0-9a-f]{{{2 * _RANDOM}}}\.tmp", name) is not None
-
 
 @contextmanager
 def temporary_file(target: Path) -> Iterator[Path]:
     """An empty file next to its target, with the permissions of the target, or of a new file.
 
-    It is removed at the end, unless it was renamed. Raises OSError if it cannot be made.
+    It is removed at the end, unless it was renamed, or is yet to be. Raises OSError if it cannot be made.
     """
     path, descriptor = _locked_file(target)
     try:
@@ -49,13 +38,14 @@ def temporary_file(target: Path) -> Iterator[Path]:
         yield path
     finally:
         with suppress(OSError):
-            path.unlink(missing_ok=True)
+            if not journal.holds(target, path):
+                path.unlink(missing_ok=True)
         os.close(descriptor)
 
 
 @contextmanager
 def temporary_folder(target: Path, mode: int = 0o777) -> Iterator[Path]:
-    """An empty folder next to its target. It is removed at the end, with what is in it.
+    """An empty folder next to its target. It is removed at the end, with what is in it that does not count.
 
     ``mode``: its permissions, less those that the process gives to no file.
     """
@@ -63,7 +53,8 @@ def temporary_folder(target: Path, mode: int = 0o777) -> Iterator[Path]:
     try:
         yield path
     finally:
-        shutil.rmtree(path, ignore_errors=True)
+        if not journal.holds(target, path):
+            shutil.rmtree(path, ignore_errors=True)
         if descriptor is not None:
             os.close(descriptor)
 
@@ -98,13 +89,14 @@ def remove_abandoned(target: Path) -> None:
         for entry in target.parent.iterdir():
             if is_temporary_of(entry.name, target.name):
                 with suppress(OSError):
-                    _remove_if_abandoned(entry)
+                    _remove_if_abandoned(target, entry)
 
 
-def _remove_if_abandoned(path: Path) -> None:
+def _remove_if_abandoned(target: Path, path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
-        if _lock(descriptor):
+        # Asked in this order, for a process that has ended adds nothing to the journal.
+        if _lock(descriptor) and not journal.holds(target, path):
             if stat.S_ISDIR(os.fstat(descriptor).st_mode):
                 shutil.rmtree(path, ignore_errors=True)
             else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import resource
@@ -21,6 +22,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from caffe2_backend.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from caffe2_bridge import BridgeError, Model, load, save
 from caffe2_bridge.files import FORMATS
 from caffe2_bridge.init.fill_nets import fill_net
@@ -36,7 +38,7 @@ _MOST_EVENTS: Final = 60
 _LONGEST: Final = 0.1  # seconds until a process is killed
 _SAVING: Final = 60.0  # seconds that the saves of a process may take
 _POLL: Final = 0.001
-_KILLED, _FAILED, _RACED = "killed", "out of space", "at the same time"
+_KILLED, _TWICE, _FAILED, _RACED = "killed", "two in a row", "out of space", "at the same time"
 
 
 class BrokenModelError(Exception):
@@ -111,13 +113,26 @@ def formats() -> list[Format]:
             save_onnx(exported[variant], path, **options)
 
         found.append(Format(name, write, _read_onnx))
-    return found
+    return [*found, Format("checkpoint", _write_checkpoint, _read_checkpoint)]
+
+
+def _write_checkpoint(variant: int, path: Path) -> None:
+    path.mkdir(exist_ok=True)
+    write_checkpoint(path, Checkpoint(dict(_MODELS[variant].params), [float(variant)], "loss"))
+
+
+def _read_checkpoint(path: Path) -> int:
+    found = read_checkpoint(path)
+    return _only({int(array.min()) for array in found.state.values()} | {int(loss) for loss in found.losses})
 
 
 def disturb_saves(
     kills: int, others: int, seed: int, ended: threading.Event | None = None
 ) -> tuple[Counter[tuple[str, str]], list[str]]:
-    """Disturb saves: kill so many, and so many others run out of space, and at the same time, unless it is ended.
+    """Disturb saves, unless it is ended.
+
+    ``kills`` are killed, and as many followed by another that fails; ``others`` run out of space, and as many run at
+    the same time.
 
     Returns how many there were, by format and kind, and what was lost or mixed.
     """
@@ -126,7 +141,13 @@ def disturb_saves(
     faults = []
     known = formats()
     with tempfile.TemporaryDirectory() as made:
-        for kind, run, count in ((_KILLED, _kill, kills), (_FAILED, _fill, others), (_RACED, _race, others)):
+        ways = (
+            (_KILLED, _kill, kills),
+            (_TWICE, _disturb_two, kills),
+            (_FAILED, _fill, others),
+            (_RACED, _race, others),
+        )
+        for kind, run, count in ways:
             for index in range(count):
                 if ended is not None and ended.is_set():
                     break
@@ -147,7 +168,7 @@ def _kill(form: Format, path: Path, draw: random.Random) -> Iterator[str]:
 
     def child() -> None:
         if not timed:
-            _kill_at_event(at)
+            _at_event(at, _die)
         for _ in range(1000 if timed else 2):
             form.write(1, path)
             form.write(2, path)
@@ -161,6 +182,25 @@ def _kill(form: Format, path: Path, draw: random.Random) -> Iterator[str]:
     if _status(process) is None:
         yield "a save does not end"
     yield from _check(form, path)
+    form.write(1, path)
+    yield from _check(form, path, {1})
+    yield from _leftovers(path)
+
+
+def _disturb_two(form: Format, path: Path, draw: random.Random) -> Iterator[str]:
+    """Kill a process that saves, and one that saves next, unless that is interrupted or finds the disk full."""
+    form.write(0, path)
+    for variant, ways in ((1, [_die]), (2, [_die, _interrupt, _refuse])):
+        at, end = draw.randrange(1, _MOST_EVENTS), draw.choice(ways)
+
+        def child(variant: int = variant, at: int = at, end: Callable[[int], None] = end) -> None:
+            _at_event(at, end)
+            with suppress(BridgeError, OSError, KeyboardInterrupt):
+                form.write(variant, path)
+
+        if _status(_forked(child)) is None:
+            yield "a save does not end"
+        yield from _check(form, path)
     form.write(1, path)
     yield from _check(form, path, {1})
     yield from _leftovers(path)
@@ -246,17 +286,31 @@ def _forked(run: Callable[[], None]) -> int:
         os._exit(status)
 
 
-def _kill_at_event(at: int) -> None:
+def _at_event(at: int, end: Callable[[int], None]) -> None:
+    """From one call of the system on, call ``end`` with how many there were since."""
     seen = 0
 
     def hook(event: str, _: tuple[Any, ...]) -> None:
         nonlocal seen
         if event in _EVENTS:
             seen += 1
-            if seen == at:
-                os.kill(os.getpid(), signal.SIGKILL)
+            if seen >= at:
+                end(seen - at)
 
     sys.addaudithook(hook)
+
+
+def _die(_: int) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _interrupt(since: int) -> None:
+    if not since:
+        raise KeyboardInterrupt
+
+
+def _refuse(_: int) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def _check(form: Format, path: Path, allowed: set[int] | None = None) -> Iterator[str]:

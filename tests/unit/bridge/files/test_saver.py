@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from importlib.util import find_spec
 from pathlib import Path
@@ -200,3 +201,31 @@ def test_a_real_model_in_every_format(tmp_path: Path, layout: str) -> None:
     assert list(back.params) == list(model.params)
     for name, array in model.params.items():
         np.testing.assert_array_equal(back.params[name], array)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+@pytest.mark.parametrize("before", ["nothing", "pb", "pbtxt"])
+@pytest.mark.parametrize("renames", [1, 2])
+def test_a_reader_finds_the_model_whose_save_was_killed_between_its_renames(
+    tmp_path: Path, before: str, renames: int
+) -> None:
+    if before != "nothing":
+        c2.save(model_of([parameter("float", [0], np.float32)]), tmp_path, before)
+    process = os.fork()
+    if not process:
+        rename, seen = Path.replace, 0
+
+        def counted(self: Path, target: Path) -> Path:
+            nonlocal seen
+            seen += 1
+            if seen > renames:  # the first one says that the others are to come
+                os.kill(os.getpid(), signal.SIGKILL)
+            return rename(self, target)
+
+        Path.replace = counted  # type: ignore[method-assign, assignment]
+        c2.save(model_of([parameter("float", [1], np.float32)]), tmp_path)
+    assert os.waitpid(process, 0)[1] == signal.SIGKILL
+    for path in (tmp_path, tmp_path / "predict_net.pb"):
+        model = c2.load(path)
+        assert (model.predict_net.name, model.params["float"].tolist()) == ("predict", [1])
+    assert (tmp_path / ".caffe2-bridge-save").exists()  # reading changes nothing
