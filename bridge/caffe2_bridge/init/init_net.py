@@ -24,6 +24,7 @@ from caffe2_bridge.wire.messages import parse_message
 
 Chunks = Iterator[bytes | memoryview]
 
+MESSAGE_LIMIT: Final = 2**31 - 1  # bytes; protobuf's
 _DEFAULT_SEED: Final = 2017
 _VALUES: Final = "values"
 _COPIES: Final = frozenset({
@@ -70,12 +71,23 @@ class InitNet:
     @cached_property
     def net(self) -> NetDef:
         """The net as a protobuf, parsed on first use. Raises NetFormatError beyond protobuf's limit of 2 GB."""
-        return as_net_def(b"".join(self.serialized()), "init net")
+        if isinstance(self.serialized, _Stored):
+            _require_message(len(self.serialized.span))
+        data = b"".join(self.serialized())
+        _require_message(len(data))
+        return as_net_def(data, "init net")
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The bytes that a save writes: values are decoded from them as before, one at a time.
         data = b"".join(self.serialized())
         return _restored, (data, tuple(self.parameters), dict(self.placeholders), self.findings)
+
+    @property
+    def stored_bytes(self) -> int:
+        """The bytes of the net where it is stored; of one that is not, those of the values of its parameters."""
+        if isinstance(self.serialized, _Stored):
+            return len(self.serialized.span)
+        return sum(parameter.size * parameter.dtype.itemsize for parameter in self.parameters.values())
 
     def stored_operators(self) -> tuple[NetDef, Iterator[tuple[OperatorDef, Values | None]]] | None:
         """The net without its operators, and these in order, read one at a time from where the net is stored.
@@ -162,6 +174,12 @@ def _restored(
     return dataclasses.replace(
         init, parameters=parameters, placeholders=MappingProxyType(placeholders), findings=findings
     )
+
+
+def _require_message(size: int) -> None:
+    if size > MESSAGE_LIMIT:
+        reason = f"the init net has {size:,} bytes, and protobuf holds at most {MESSAGE_LIMIT:,} in one message"
+        raise NetFormatError(f"{reason} (read its parameters one by one: model.params, or model.init.parameters)")
 
 
 @dataclass(frozen=True, slots=True)

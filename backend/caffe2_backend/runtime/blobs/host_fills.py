@@ -62,6 +62,12 @@ def stored_fills(init: InitNet) -> NetDef | None:
     return net
 
 
+def parameter_value(parameter: Parameter) -> Tensor:
+    """The values of a parameter as a blob."""
+    values = parameter.load()
+    return values if parameter.scale is None else Int8Tensor(values, parameter.scale, parameter.zero_point or 0)
+
+
 def run_stored_fills(init: InitNet, net: NetDef, draw: int) -> dict[str, Tensor]:
     """Run an init net one operator at a time, reading each from where it is stored: the blobs that it makes.
 

@@ -16,7 +16,7 @@ from caffe2_backend.runtime.blobs.blob_store import BlobStore
 from caffe2_backend.runtime.blobs.feeding import as_value
 from caffe2_backend.runtime.blobs.files import IsolatedFiles
 from caffe2_backend.runtime.blobs.frame import Frame
-from caffe2_backend.runtime.blobs.host_fills import run_stored_fills, stored_fills
+from caffe2_backend.runtime.blobs.host_fills import parameter_value, run_stored_fills, stored_fills
 from caffe2_backend.runtime.blobs.results import DeferredBlob, Results, value_of
 from caffe2_backend.runtime.calls.nets_run_once import NetsRunOnce
 from caffe2_backend.runtime.calls.prepared import PreparedNet, prepare_net
@@ -31,7 +31,7 @@ from caffe2_backend.runtime.sessions.session_options import DEFAULTS, SessionOpt
 from caffe2_backend.runtime.stepping.stepper import Trace, trace_net
 from caffe2_backend.runtime.values import Array, DeviceTensor, HostObject, Int8Tensor, NoBlobError, Value, string_bytes
 from caffe2_bridge.diagnostics import RunError
-from caffe2_bridge.init.init_net import InitNet
+from caffe2_bridge.init.init_net import MESSAGE_LIMIT, InitNet
 from caffe2_bridge.netdef.views import OpView, as_net_def
 from caffe2_bridge.proto.caffe2_pb2 import DeviceOption, NetDef, OperatorDef
 
@@ -253,6 +253,10 @@ class Workspace(ProcessBound):
             self._device_of(fills)
             self._store.commit(Results(run_stored_fills(net, fills, self._store.draw_seed())), constant=True)
             return
+        if isinstance(net, InitNet) and net.stored_bytes > MESSAGE_LIMIT:
+            for name, parameter in net.parameters.items():
+                self._store.commit(Results({name: parameter_value(parameter)}), constant=True)
+            net = NetDef(name="init", op=[op.proto for op in net.rest], device_option=net.device)
         with self._once.lent(as_net(net)) as prepared:
             prepared.run(self._store)
 

@@ -23,6 +23,7 @@ from caffe2_backend.runtime.process_bound import ProcessBound
 from caffe2_backend.runtime.program.program import Program
 from caffe2_backend.runtime.sessions.device_choice import choose_device
 from caffe2_backend.runtime.sessions.missing_inputs import missing_inputs, net_inputs, require_inputs
+from caffe2_backend.runtime.sessions.model_session import model_session
 from caffe2_backend.runtime.sessions.onnxruntime_library import real_device
 from caffe2_backend.runtime.sessions.session import Session, require_outputs
 from caffe2_backend.runtime.sessions.session_options import DEFAULTS, SessionOptions
@@ -269,7 +270,7 @@ class _OnnxRunner:
             admitted = admit_file(model)
             self._session = Session(admitted.path, device, options=options)
         else:
-            self._session = Session(load_proto(model).SerializeToString(), device, options=options)
+            self._session = model_session(load_proto(model), device, options)
         self.inputs, self.outputs = self._session.inputs, self._session.outputs
         if outputs is not None:
             require_outputs(outputs, self.outputs)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from caffe2_backend.runtime.devices.device_names import CPU
@@ -15,6 +13,7 @@ from caffe2_backend.runtime.program.states.graph_edits import drop_unit_factors,
 from caffe2_backend.runtime.program.states.joined_updates import join_updates
 from caffe2_backend.runtime.program.states.resident import ResidentStates, resident_session
 from caffe2_backend.runtime.program.states.rotating import Stepper
+from caffe2_backend.runtime.sessions.model_session import is_small, model_session
 from caffe2_backend.runtime.sessions.session import Session
 from caffe2_backend.runtime.sessions.session_options import SessionOptions
 from caffe2_bridge.diagnostics import ConversionError, Diagnostic
@@ -30,9 +29,6 @@ if TYPE_CHECKING:
     from caffe2_frontend import Export, TensorInfo
 
 NEEDS_SHAPE: Final = "needs-shape"
-# The bytes of weights up to which a model goes to onnxruntime in memory, and those of a tensor that stays in it else.
-_IN_MEMORY: Final = 1 << 26
-_EXTERNAL_TENSOR: Final = 1 << 10
 _RANDOM: Final = frozenset(
     {"RandomUniform", "RandomNormal", "RandomUniformLike", "RandomNormalLike", "Multinomial", "Bernoulli", "Dropout"}
 )
@@ -57,7 +53,7 @@ class Lowered:
 
     def is_small(self) -> bool:
         """Whether the model fits into one file."""
-        return _is_small(self.model)
+        return is_small(self.model)
 
     def resident_session(
         self, device: str, options: SessionOptions, states: Sequence[str]
@@ -100,39 +96,7 @@ class Lowered:
 
 
 def _make_session(model: ir.Model, device: str, options: SessionOptions) -> Session:
-    """A session for a model; many weights go through a file, from which onnxruntime maps them one by one.
-
-    Of a model in memory there would be three copies of the weights at once, and more than one afterwards. The weights
-    of the file leave memory as onnxruntime packs them. It is not written where the disk has no space for it.
-    """
-    import onnx_ir as ir
-
-    from caffe2_frontend.interop.files.serialize import own_errors, to_proto
-
-    options = planned(options, model, device)
-    if _weight_bytes(model) > _IN_MEMORY:
-        try:
-            with tempfile.TemporaryDirectory(prefix="caffe2-bridge-", ignore_cleanup_errors=True) as folder:
-                path = Path(folder) / "model.onnx"
-                with own_errors():
-                    ir.save(model, path, external_data="weights", size_threshold_bytes=_EXTERNAL_TENSOR)
-                return Session(str(path), device, options=options)
-        except OSError:
-            if not _is_small(model):
-                raise
-    return Session(to_proto(model).SerializeToString(), device, options=options)
-
-
-def _is_small(model: ir.Model) -> bool:
-    """Whether a ModelProto can hold the model."""
-    from caffe2_frontend.interop.files.onnx_files import SINGLE_FILE_LIMIT
-
-    return _weight_bytes(model) < SINGLE_FILE_LIMIT
-
-
-def _weight_bytes(model: ir.Model) -> int:
-    weights = (value.const_value for value in model.graph.initializers.values())
-    return sum(tensor.nbytes for tensor in weights if tensor is not None)
+    return model_session(model, device, planned(options, model, device))
 
 
 def planned(options: SessionOptions, model: ir.Model, device: str) -> SessionOptions:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, TypeAlias
 
 import onnx
 
 from caffe2_backend.validation.runtimes import AnyModel
-from caffe2_bridge import construct_init_net_from_params
 from caffe2_bridge.control import inner_operators
-from caffe2_bridge.init.fills import RANDOM
+from caffe2_bridge.init.fill_nets import fill_net
 from caffe2_bridge.init.random_operators import is_random
 from caffe2_bridge.model import Model
 from caffe2_bridge.netdef.views import NetView
-from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend.interop.bodies import proto_nodes
 from caffe2_frontend.interop.domains import standard_type
 
@@ -69,25 +68,13 @@ def draw_fills(model: Model) -> tuple[Model, tuple[str, ...]]:
     Returns:
         The model, and the names of the parameters whose fills were replaced.
     """
-    parameters = model.init.parameters
-    if not parameters:
-        return model, ()
-    net = model.init_net
-    written = [name for op in net.op for name in op.output]
-    drawn = [
-        op.output[0] for op in net.op
-        if op.type in RANDOM and op.output[0] in parameters and written.count(op.output[0]) == 1
-    ]  # fmt: skip
+    init = model.init
+    drawn = tuple(name for name in init.parameters if name in init.random)
     if not drawn:
         return model, ()
-    known = set(drawn)
-    whole = NetDef()
-    whole.CopyFrom(net)
-    whole.ClearField("op")
-    for op in net.op:
-        if op.output and op.output[0] in known:
-            values = {op.output[0]: parameters[op.output[0]].load()}
-            whole.op.extend(construct_init_net_from_params(values).op)
-        else:
-            whole.op.append(op)
-    return Model.of(model.predict_net, whole, model.source), tuple(drawn)
+
+    def serialized() -> Iterator[bytes]:
+        return fill_net(init.parameters.values(), (op.proto for op in init.rest))
+
+    constant = dataclasses.replace(init, serialized=serialized, random=frozenset())
+    return Model(model.predict_net, constant, model.source), drawn

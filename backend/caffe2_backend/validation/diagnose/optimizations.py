@@ -14,6 +14,7 @@ from typing import Any, Final
 import onnx
 
 from caffe2_backend.child_python import isolated_python
+from caffe2_backend.runtime.sessions.model_session import is_small
 from caffe2_backend.runtime.sessions.onnxruntime_library import OPTIMIZATION_LEVELS
 from caffe2_backend.validation.inputs.specs import Case
 from caffe2_backend.validation.report import OptimizationFault
@@ -22,6 +23,7 @@ from caffe2_backend.validation.runtimes.base import onnx_model
 from caffe2_backend.validation.runtimes.onnx_runtime import OnnxRuntime
 from caffe2_backend.validation.sides import Side
 from caffe2_bridge.diagnostics import RunError
+from caffe2_frontend import save_onnx
 from caffe2_frontend.interop.bodies import proto_nodes
 
 LEVELS: Final = tuple(OPTIMIZATION_LEVELS)
@@ -95,7 +97,10 @@ def _modified(runtime: OnnxRuntime, model: onnx.ModelProto) -> list[str]:
     )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
-        onnx.save(model, str(path), save_as_external_data=model.ByteSize() > 2**31 - 2**20)
+        if is_small(model):
+            onnx.save(model, str(path))
+        else:
+            save_onnx(model, path)
         options = [
             str(path),
             OPTIMIZATION_LEVELS[runtime.options.optimization],

@@ -7,11 +7,14 @@ from contextlib import suppress
 from typing import Final, TypeAlias
 
 import onnx
+import onnx_ir as ir
 
+from caffe2_backend.runtime.sessions.model_session import is_small
 from caffe2_bridge.control import RecurrentNetwork, control_of
 from caffe2_bridge.model import Model
 from caffe2_bridge.netdef.views import NetView
 from caffe2_frontend.interop.domains import standard_type
+from caffe2_frontend.interop.files.strip_weights import without_weights
 from caffe2_frontend.interop.inference.shape_inference import infer_shapes
 
 Dim: TypeAlias = int | str
@@ -33,10 +36,11 @@ class Dims:
         self._parent: dict[str, Dim] = {}
         self._steps: set[str] = set()
         self._batch: set[str] = set()
+        light = model if is_small(model) else without_weights(ir.from_proto(model))
         try:
-            inferred = infer_shapes(model, data_prop=True)
+            inferred = infer_shapes(light, data_prop=True)
         except onnx.shape_inference.InferenceError:
-            inferred = model
+            inferred = light
         self._graph(inferred.graph, {})
         self._inputs = {value.name: _dims(value) for value in model.graph.input}
         if net is not None:

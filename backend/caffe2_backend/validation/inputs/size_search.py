@@ -18,7 +18,7 @@ from typing import Final
 
 import onnx
 
-from caffe2_backend.runtime.sessions.session import Session
+from caffe2_backend.runtime.sessions.model_session import model_session
 from caffe2_backend.runtime.sessions.session_options import SessionOptions
 from caffe2_backend.validation.inputs.specs import IMAGE, Case, Layout, make_cases
 from caffe2_backend.validation.sizes import Size
@@ -51,7 +51,7 @@ class Trial:
         options = SessionOptions(threads=1, spinning=False, optimization="none")
         if len({node.name for node in model.graph.node}) < len(model.graph.node):
             model = _named(model)
-        self._session = Session(model.SerializeToString(), "cpu", options=options)
+        self._session = model_session(model, "cpu", options)
         self._order = {node.name: index for index, node in enumerate(_run_order(model.graph), 1)}
 
     def run(self, case: Case) -> tuple[int, str]:

@@ -36,8 +36,8 @@ Values = Dict[str, Any]
 Frame = Tuple[Dict[str, Any], Values]
 
 
-def pack(header: Dict[str, Any], values: Values) -> List[bytes]:
-    """The parts of a frame."""
+def pack(header: Dict[str, Any], values: Values) -> List[Any]:
+    """The parts of a frame: bytes, or views of them."""
     listed, parts = [], []
     for name, value in values.items():
         array, quantization = (
@@ -48,7 +48,8 @@ def pack(header: Dict[str, Any], values: Values) -> List[bytes]:
             entry["texts"] = [t.decode("latin-1") if isinstance(t, bytes) else str(t) for t in array.ravel().tolist()]
         else:
             little = array.astype(array.dtype.newbyteorder("<"), copy=False)
-            data = little.tobytes()
+            plain: Any = np.ascontiguousarray(little).reshape(-1).view(np.uint8)
+            data = memoryview(plain)  # not copied: it may be large
             entry["dtype"], entry["bytes"] = little.dtype.str, len(data)
             parts.append(data)
         if quantization is not None:
@@ -88,7 +89,7 @@ class Server:
         from caffe2.python import core, workspace  # type: ignore[import-not-found] # the same
 
         self.proto, self.core, self.workspace = caffe2_pb2, core, workspace
-        self.models: Dict[str, Tuple[bytes, Any, List[bytes]]] = {}
+        self.models: Dict[str, Tuple[bytes, Any, List[bytes], Values]] = {}
 
     def answer(self, header: Dict[str, Any], values: Values) -> Frame:
         """Forget the models that a request lists, and do what it asks for."""
@@ -99,7 +100,10 @@ class Server:
         if header["do"] == "load":
             init, net = (self.parse(values[name].tobytes()) for name in ("init", "net"))
             folders = sorted({folder for each in (init, net) for folder in isolate(each)})
-            self.models[header["key"]] = (init.SerializeToString() if init.op else b"", net, folders)
+            self.models[header["key"]] = (init.SerializeToString() if init.op else b"", net, folders, {})
+            return {}, {}
+        if header["do"] == "fill":
+            self.models[header["key"]][3].update(values)
             return {}, {}
         return self.run(header["key"], values, header["outputs"])
 
@@ -115,12 +119,14 @@ class Server:
         return {"torch": version, "python": sys.version.split()[0], "operators": operators}
 
     def run(self, key: str, inputs: Values, wanted: Optional[List[str]]) -> Frame:
-        """Run a model in an empty workspace: the init net, then the inputs, then the net."""
-        init, net, folders = self.models[key]
+        """Run a model in an empty workspace: parameters that were sent, the init net, the inputs, then the net."""
+        init, net, folders, parameters = self.models[key]
         self.workspace.ResetWorkspace()
         clear_folder()
         for folder in folders:
             os.makedirs(folder, exist_ok=True)
+        for name, value in parameters.items():
+            self.feed(name, value)
         if init:
             self.workspace.C.run_net_once(init)
         for name, value in inputs.items():

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from caffe2_backend.runtime import Int8Tensor, SessionOptions
+from caffe2_backend.runtime.sessions.model_session import model_session
 from caffe2_backend.runtime.sessions.onnxruntime_library import cuda_devices, real_device
 from caffe2_backend.runtime.sessions.session import Session
 from caffe2_backend.validation.runtimes.base import AnyModel, Form, Value, onnx_model, output_array
@@ -50,9 +51,7 @@ class OnnxRuntime:
 
     def load(self, model: AnyModel) -> _Loaded:
         """See Runtime."""
-        proto = onnx_model(model)
-        session = Session(proto.SerializeToString(), self.device, options=self.options)
-        return _Loaded(session)
+        return _Loaded(model_session(onnx_model(model), self.device, self.options))
 
 
 class _Loaded:

@@ -12,7 +12,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import count
 from pathlib import Path
@@ -25,10 +25,12 @@ from caffe2_backend.validation.runtimes.base import AnyModel, Form, Value, caffe
 from caffe2_backend.validation.runtimes.caffe2_worker import pack, read_frame
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.model import Model
+from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
 _WORKER: Final = Path(__file__).with_name("caffe2_worker.py")
 _START_SECONDS: Final = 120.0
 _CHUNK: Final = 1 << 20
+_LARGEST_MESSAGE: Final = 1 << 30  # bytes of an init net that Caffe2 itself reads
 HINT: Final = "install it with `caffe2-bridge oracle install`, or name its Python with --caffe2-python or CAFFE2_PYTHON"
 
 
@@ -107,9 +109,8 @@ class Caffe2:
         """Run a model, which is sent where the process does not have it. Raises RunError."""
         with self._lock:
             if self._process is None or key not in self._loaded:
-                nets = {"init": model.init_net.SerializeToString() if model.init.parameters or model.init.rest else b""}
-                nets["net"] = model.predict_net.SerializeToString()
-                self._ask({"do": "load", "key": key}, {n: np.frombuffer(d, np.uint8) for n, d in nets.items()}, None)
+                for request, values in _load_requests(model):
+                    self._ask({**request, "key": key}, values, None)
                 self._loaded.add(key)
             _, values = self._ask({"do": "run", "key": key, "outputs": outputs}, inputs, None)
             return values
@@ -258,6 +259,25 @@ os.register_at_fork(after_in_child=_forget_processes)
 def shared_caffe2(python: str | None = None) -> Caffe2:
     """One process for everything that is validated in this one, so that it starts once."""
     return Caffe2(python)
+
+
+def _load_requests(model: Model) -> Iterator[tuple[dict[str, str], dict[str, Any]]]:
+    """What is asked to load a model. The parameters of a large init net are sent one by one, decoded.
+
+    Caffe2, as protobuf, reads no message of more than 2 GB.
+    """
+    init = model.init
+    is_large = init.stored_bytes > _LARGEST_MESSAGE
+    if is_large:
+        data = NetDef(op=[op.proto for op in init.rest]).SerializeToString()
+    else:
+        data = b"".join(init.serialized()) if init.parameters or init.rest else b""
+    nets = {"init": data, "net": model.predict_net.SerializeToString()}
+    yield {"do": "load"}, {name: np.frombuffer(data, np.uint8) for name, data in nets.items()}
+    for name, parameter in init.parameters.items() if is_large else ():
+        array = parameter.load()
+        quantized = (array, parameter.scale, parameter.zero_point or 0)
+        yield {"do": "fill"}, {name: array if parameter.scale is None else quantized}
 
 
 class _Loaded:

@@ -8,6 +8,7 @@ from typing import Final
 
 import onnx
 import onnx_ir as ir
+from google.protobuf.message import EncodeError
 
 from caffe2_frontend.interop.domains import is_standard
 from caffe2_frontend.interop.files.serialize import WrittenModel
@@ -69,7 +70,7 @@ def infer_output_shapes(model: WrittenModel) -> dict[str, ir.Shape | None]:
 def _inferred(model: onnx.ModelProto, *, strict_mode: bool, data_prop: bool = False) -> onnx.ModelProto:
     try:
         return onnx.shape_inference.infer_shapes(model, strict_mode=strict_mode, data_prop=data_prop)  # noqa: TID251 - the one call
-    except ValueError as error:  # larger, or nested deeper, than protobuf's messages may be
+    except (ValueError, EncodeError) as error:  # larger, or nested deeper, than protobuf's messages may be
         raise onnx.shape_inference.InferenceError(str(error)) from None
 
 

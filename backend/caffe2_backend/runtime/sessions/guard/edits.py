@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import onnx
+from google.protobuf.message import EncodeError
 
 from caffe2_backend.admission.scopes import Scope, scopes_of
 from caffe2_backend.runtime.sessions.guard.nodes import PREFIX, checked
@@ -52,7 +53,7 @@ def edited(model: onnx.ModelProto, edits: Sequence[Edit]) -> bytes:
         _apply(scopes[index], by_scope[index], prefix, opset)
     try:
         return bytes(model.SerializeToString())
-    except ValueError as error:
+    except (ValueError, EncodeError) as error:
         raise RunError(f"the model cannot be guarded: {error}") from None
 
 

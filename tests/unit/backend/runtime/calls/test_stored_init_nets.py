@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 from conformance.recording import operator
 
-from caffe2_backend import Workspace
-from caffe2_bridge import RunError
+from caffe2_backend import Workspace, to_netdef
+from caffe2_backend.runtime.calls import blob_workspace
+from caffe2_bridge import NetFormatError, RunError
+from caffe2_bridge.init import init_net as init_nets
 from caffe2_bridge.init.init_net import read_init_net
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_frontend import to_onnx
 
 X = np.array([[-1.0, 2.0], [3.0, -4.0]], np.float32)
 
@@ -49,3 +52,34 @@ def test_faults_of_a_stored_init_net_name_the_operator() -> None:
     net = NetDef(name="init", op=[operator("GivenTensorFill", [], ["w"], shape=[3], values=[1.0])])
     with pytest.raises(RunError, match="GivenTensorFill"):
         Workspace().run_net_once(read_init_net(net.SerializeToString()))
+
+
+def test_an_init_net_that_no_message_holds_runs_parameter_by_parameter(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = init_net()
+    net.op.append(operator("Negative", ["w"], ["n"]))
+    whole, parts = Workspace(seed=3), Workspace(seed=3)
+    whole.run_net_once(net)
+    monkeypatch.setattr(blob_workspace, "MESSAGE_LIMIT", 10)
+    monkeypatch.setattr(init_nets, "MESSAGE_LIMIT", 10)
+    stored = read_init_net(net.SerializeToString())
+    parts.run_net_once(stored)
+    assert parts.blobs() == whole.blobs()
+    for name in set(whole.blobs()) - {"r"}:  # which is drawn
+        np.testing.assert_equal(parts.fetch(name), whole.fetch(name))
+    with pytest.raises(
+        NetFormatError, match=r"the init net has \d+ bytes, and protobuf holds at most 10 .*model.params"
+    ):
+        _ = stored.net
+
+
+def test_an_imported_model_that_no_message_holds_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = NetDef(name="n", op=[operator("Add", ["x", "w"], ["y"])], external_input=["x", "w"], external_output=["y"])
+    fill = operator("GivenTensorFill", [], ["w"], shape=[2, 2], values=X.ravel().tolist())
+    imported = to_netdef(to_onnx(net, NetDef(op=[fill]), inputs={"x": ("float32", (2, 2))}))
+    monkeypatch.setattr(blob_workspace, "MESSAGE_LIMIT", 10)
+    monkeypatch.setattr(init_nets, "MESSAGE_LIMIT", 10)
+    workspace = Workspace()
+    workspace.run_net_once(imported.init)
+    workspace.feed("x", X)
+    workspace.run_net_once(imported.predict_net)
+    np.testing.assert_array_equal(workspace.fetch("y"), X + X)

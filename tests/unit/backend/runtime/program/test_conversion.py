@@ -11,7 +11,7 @@ import pytest
 from conformance.recording import operator
 
 from caffe2_backend import Predictor
-from caffe2_backend.runtime.program import conversion
+from caffe2_backend.runtime.sessions import model_session
 from caffe2_bridge import Model
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
@@ -29,7 +29,7 @@ def predictor() -> Predictor:
 
 
 def test_many_weights_go_through_a_file_that_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conversion, "_IN_MEMORY", 100)
+    monkeypatch.setattr(model_session, "_IN_MEMORY", 100)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     saved: list[int] = []
     real = ir.save
@@ -48,6 +48,6 @@ def test_without_space_for_the_file_they_stay_in_memory(monkeypatch: pytest.Monk
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(conversion, "_IN_MEMORY", 100)
+    monkeypatch.setattr(model_session, "_IN_MEMORY", 100)
     monkeypatch.setattr(ir, "save", full)
     np.testing.assert_allclose(predictor().run({"x": X})["y"], X @ W.T + 1)
