@@ -233,14 +233,26 @@ def clear_folder() -> None:
         shutil.rmtree(entry.path) if entry.is_dir(follow_symlinks=False) else os.unlink(entry.path)
 
 
+def hard_limit() -> Optional[int]:
+    """The bytes of address space that this process, and those that it starts, cannot exceed; None for no limit."""
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    return None if hard == resource.RLIM_INFINITY else hard
+
+
+def limit_memory(wanted: int) -> None:
+    """Limit the address space, unless the process has a lower limit already: a hard limit cannot be raised."""
+    hard = hard_limit()
+    if wanted and (hard is None or wanted < hard):
+        resource.setrlimit(resource.RLIMIT_AS, (wanted, wanted))
+
+
 def main(memory: int, folder: str) -> None:
     """Answer requests until there are no more. Paths of nets lie in ``folder``, which is made for this process."""
     os.chdir(folder)
     # What Caffe2 itself prints must not fall between the frames.
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    if memory:
-        resource.setrlimit(resource.RLIMIT_AS, (memory * MIB, memory * MIB))
+    limit_memory(memory * MIB)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that asks, and ends this one
     server = Server()
     while True:

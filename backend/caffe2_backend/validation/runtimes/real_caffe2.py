@@ -22,7 +22,7 @@ import numpy as np
 
 from caffe2_backend.runtime import Int8Tensor
 from caffe2_backend.validation.runtimes.base import AnyModel, Form, Value, caffe2_model
-from caffe2_backend.validation.runtimes.caffe2_worker import pack, read_frame
+from caffe2_backend.validation.runtimes.caffe2_worker import hard_limit, pack, read_frame
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.model import Model
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
@@ -232,6 +232,9 @@ class _Process:
         status = self._process.wait()
         self._errors.seek(0)
         lines = self._errors.read().decode(errors="replace").splitlines()
+        limit = hard_limit()
+        if limit is not None:
+            lines.append(f"(its address space is limited to {limit >> 20:,} MiB: `ulimit -v` shows the limit in KiB)")
         return "\n".join([f"real Caffe2 ended with status {status}:", *lines[-10:]])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import resource
 import stat
 import time
 from pathlib import Path
@@ -110,6 +111,14 @@ def test_a_process_that_dies_is_told_with_its_last_words(tmp_path: Path) -> None
         runtime.load(RELU).run({"x": X})
 
 
+def test_a_process_that_dies_is_told_with_the_limit_of_its_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (1 << 30, 1 << 30))
+    with pytest.raises(RunError, match=r"limited to 1,024 MiB: `ulimit -v`"):
+        Caffe2(script(tmp_path, "exit 1")).load(RELU).run({"x": X})
+
+
 def test_a_process_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(real_caffe2, "_START_SECONDS", 0.2)
     runtime = Caffe2(script(tmp_path, "exec sleep 60"), seconds=0.1)
@@ -136,6 +145,16 @@ def test_real_caffe2_has_a_memory_limit_and_starts_again() -> None:
         with pytest.raises(RunError):
             runtime.load(huge).run({})
         assert "y" in runtime.load(RELU).run({"x": X})
+    finally:
+        runtime.close()
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("memory", [16384, 2048, 0])
+def test_a_lower_limit_of_the_address_space_stays(memory: int, tmp_path: Path) -> None:
+    runtime = Caffe2(script(tmp_path, f'ulimit -v 3000000; exec {real_caffe2.find_python()} "$@"'), memory=memory)
+    try:
+        assert np.asarray(runtime.load(RELU).run({"x": X})["y"]).tolist()[0] == [0, 2]
     finally:
         runtime.close()
 
