@@ -34,6 +34,6 @@ def test_without_a_python_it_says_which_is_needed(tmp_path: Path) -> None:
 
 
 def test_a_failed_installation_is_told(tmp_path: Path) -> None:
-    python = script(tmp_path / "python", 'if [ "$1" = -m ]; then echo no space left >&2; exit 5; fi')
+    python = script(tmp_path / "python", 'if [ "$2" = -m ]; then echo no space left >&2; exit 5; fi')
     with pytest.raises(RunError, match=r"(?s)status 5.*no space left"):
         install_oracle(tmp_path / "there", str(python))
