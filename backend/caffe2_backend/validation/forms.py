@@ -164,9 +164,9 @@ class Forms:
     def _export_guessing(
         self, model: Model, described: dict[str, tuple[Any, ...]], error: ConversionError
     ) -> onnx.ModelProto:
-        """Export with guessed shapes of the inputs that ``error`` complains of. Raises ``error`` if that fails."""
-        reasons = [finding.reason for finding in error.findings if finding.code == "needs-shape"]
-        unknown = [n for n in model.inputs if n not in described and any(f"input {n!r} " in r for r in reasons)]
+        """Export with guessed shapes of inputs of unknown or assumed rank. Raises ``error`` if that fails."""
+        reasons = [finding.reason for finding in error.findings if finding.code in ("needs-shape", "assumed-rank")]
+        unknown = [n for n in model.inputs if n not in described and any(repr(n) in r for r in reasons)]
         if not unknown:
             raise error
         # Lengths have one element per row of the batch; conditions and counters have one element.
