@@ -10,11 +10,12 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 import onnx
 
-from caffe2_bridge.diagnostics import ConversionError
+from caffe2_bridge.diagnostics import BridgeError, ConversionError
 from conformance.compare import mismatches
 from conformance.corpus import Array, Case, CaseRef, read_case
 from conformance.deviations import DEVIATIONS
 from conformance.executors import EXECUTORS, NET_EXECUTORS, UNOPTIMIZED, OnnxRuntime, Runnable
+from conformance.outside import OUTSIDE
 from conformance.stored import with_stored
 
 RecurrentForm: TypeAlias = Literal["auto", "fused", "scan", "loop"]
@@ -24,11 +25,16 @@ _TRACEBACK_LINES: Final = 12
 
 
 class Status(StrEnum):
-    """How a case ended. One that deviates differs in what ``deviations`` says, and in nothing else."""
+    """How a case ended.
+
+    One that deviates differs in what ``deviations`` says, and in nothing else; one that is ``outside`` of an operator's
+    domain, as the table of that name says, may be refused, fail to run or compute anything.
+    """
 
     PASSED = "passed"
     PASSED_WITH_SIZES = "passed with sizes"
     DEVIATES = "deviates"
+    OUTSIDE = "outside"
     WRONG = "wrong"
     REFUSED = "refused"
     CRASHED = "crashed"
@@ -96,10 +102,15 @@ class Checker:
         """Check one case. Whatever goes wrong in conversion or execution is the result, not an exception."""
         case = with_stored(read_case(task.ref), task.stored)
         try:
-            return self._check(task, case)
+            result = self._check(task, case)
         except Exception as error:  # noqa: BLE001 - a crash of the code under test is one of the results counted
+            if task.ref.id in OUTSIDE and _is_announced(error):
+                return Result(task, Status.OUTSIDE, OUTSIDE[task.ref.id])
             tail = traceback.format_exc().strip().splitlines()[-_TRACEBACK_LINES:]
             return Result(task, Status.CRASHED, "\n".join((_headline(error), *tail)))
+        if task.ref.id in OUTSIDE and not result.status.passes:
+            return Result(task, Status.OUTSIDE, OUTSIDE[task.ref.id])
+        return result
 
     def _check(self, task: Task, case: Case) -> Result:
         passed = Status.PASSED
@@ -154,6 +165,11 @@ def _compared(task: Task, case: Case, values: list[Array], passed: Status) -> Re
 def _refusal(task: Task, error: ConversionError) -> Result:
     findings = tuple(Finding(finding.code, finding.reason, str(finding.location)) for finding in error.errors)
     return Result(task, Status.REFUSED, findings[0].reason if findings else "refused without a finding", findings)
+
+
+def _is_announced(error: Exception) -> bool:
+    """Whether an error is one of the project or of onnxruntime, whose own are instances of no common class."""
+    return isinstance(error, BridgeError) or type(error).__module__.startswith("onnxruntime.")
 
 
 def _headline(error: Exception) -> str:

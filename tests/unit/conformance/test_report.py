@@ -22,16 +22,17 @@ RESULTS = [
     result("FC/003", Status.REFUSED, "a|b"),
     result("FC/004", Status.REFUSED, "a|b"),
     result("nets/x/000", Status.PASSED, kind="net"),
+    result("nets/x/001", Status.OUTSIDE, "NaN among boundaries", kind="net"),
 ]
 BAD = [result("Bad/000", Status.WRONG, "Y: shape\nmore"), result("Bad/001", Status.CRASHED, "KeyError: 1\ntrace")]
 
 
 def test_table_counts_each_type_and_the_total() -> None:
-    rows = {line.split("  ")[0]: line.split()[-6:] for line in report.table([*RESULTS, *BAD]).splitlines() if line}
-    assert rows["FC"] == ["1", "1", ".", ".", "3", "."]
-    assert rows["Bad"] == [".", ".", ".", "1", ".", "1"]
-    assert rows["nets/x"] == ["1", ".", ".", ".", ".", "."]
-    assert rows["total (8 cases)"] == ["2", "1", ".", "1", "3", "1"]
+    rows = {line.split("  ")[0]: line.split()[-7:] for line in report.table([*RESULTS, *BAD]).splitlines() if line}
+    assert rows["FC"] == ["1", "1", ".", ".", ".", "3", "."]
+    assert rows["Bad"] == [".", ".", ".", ".", "1", ".", "1"]
+    assert rows["nets/x"] == ["1", ".", ".", "1", ".", ".", "."]
+    assert rows["total (9 cases)"] == ["2", "1", ".", "1", "1", "3", "1"]
 
 
 def test_failures_are_wrong_or_crashed() -> None:
@@ -59,8 +60,8 @@ def test_json_is_plain() -> None:
 def test_coverage_page() -> None:
     page = report.coverage_page(RESULTS)
     assert page == report.coverage_page(RESULTS[::-1])
-    assert "| `FC` | 5 | 1 | 1 |  |  | 3 |  | a\\|b |" in page
-    assert "## Nets of several operators\n\n1 in all, 1 with every case passing." in page
+    assert "| `FC` | 5 | 1 | 1 |  |  |  | 3 |  | a\\|b |" in page
+    assert "## Nets of several operators\n\n1 in all, 1 with every case in the domain passing." in page
 
 
 def test_baseline_round_trip(tmp_path: Path) -> None:
