@@ -112,11 +112,10 @@ def _pair_loss(op: Op, x: Value, labels: Value) -> Value:
     score.
     """
     counted, signs = ordered_labels(op, labels)
+    # The matrix holds each pair twice, with the same loss: the mean is not affected.
     loss = op.emit("Softplus", op.emit("Neg", mul(op, signs, differences(op, x))))
-    # The matrix holds each pair twice, with the same loss.
-    halves = op.emit("Where", counted, mul(op, loss, 0.5), op.const(0, loss))
-    pairs = mul(op, total(op, cast(op, counted, ir.DataType.FLOAT)), 0.5)
-    return div(op, total(op, halves), binary(op, "Max", pairs, 1.0))
+    loss, pairs = op.emit("Where", counted, loss, op.const(0, loss)), total(op, cast(op, counted, ir.DataType.FLOAT))
+    return div(op, total(op, loss), binary(op, "Max", pairs, 1.0))
 
 
 def _lambda_rank(op: Op, y: Value, ratings: Value) -> tuple[Value, Value]:

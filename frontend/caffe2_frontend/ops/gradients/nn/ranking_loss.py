@@ -58,12 +58,10 @@ def _of_pairs(op: Op, x: Value, labels: Value, present: Value) -> Value:
     differs, signs = ordered_labels(op, labels)
     counted = op.emit("And", differs, op.emit("And", unsqueeze(op, present, [2]), unsqueeze(op, present, [1])))
     rate = mul(op, signs, op.emit("Sigmoid", op.emit("Neg", mul(op, signs, differences(op, x)))))
-    rate = op.emit("Where", counted, rate, op.const(0, rate))
+    rate, weights = op.emit("Where", counted, rate, op.const(0, rate)), cast(op, counted, ir.DataType.FLOAT)
     summed = op.emit("ReduceSum", rate, op.const([2], np.int64), keepdims=0)
     # The matrix holds each pair twice.
-    pairs = mul(
-        op, op.emit("ReduceSum", cast(op, counted, ir.DataType.FLOAT), op.const([1, 2], np.int64), keepdims=0), -0.5
-    )
+    pairs = mul(op, op.emit("ReduceSum", weights, op.const([1, 2], np.int64), keepdims=0), -0.5)
     pairs = binary(op, "Min", pairs, -1.0)
     return div(op, summed, unsqueeze(op, pairs, [1]))
 
