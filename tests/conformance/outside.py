@@ -24,6 +24,14 @@ _REASONS: Final[Mapping[str, tuple[str, ...]]] = {
         *_cases("recorded/ops/PairWiseLossGradient", "007 008 009 010 012 013 014 015 016 017 018 019 020 021"),
     ),
     "finite numbers whose sum leaves the range": (*_cases("recorded/ops/PairWiseLoss", "058"),),
+    "a row of zeros is divided by its length as float16": (
+        *_cases("recorded/ops/Float16SparseNormalize", "009 011 013"),
+    ),
+    "a row is scaled again although it is infinite, or too small or large for its square": (
+        *_cases("recorded/ops/Float16SparseNormalize", "012"),
+        *_cases("recorded/ops/SparseNormalize", "013 014 015 016 018 019"),
+    ),
+    "a sequence of 0 divides a sum of no gradients": (*_cases("recorded/ops/SparseWngrad", "004"),),
 }
 
 # The id of a case: what its inputs are that no operator promises anything for.

@@ -29,9 +29,8 @@ from caffe2_frontend.emit.arithmetic import (
 )
 from caffe2_frontend.emit.first_element import first_element
 from caffe2_frontend.emit.operand_checks import SINGLE, takes
-from caffe2_frontend.emit.reductions import reduce_axes
 from caffe2_frontend.emit.rows.row_updates import as_table, flat_indices, rows_for, update_rows
-from caffe2_frontend.emit.shapes import as_vector, broadcast_over_rows, cast, size, unsqueeze, vector
+from caffe2_frontend.emit.shapes import as_vector, broadcast_over_rows, cast, unsqueeze
 from caffe2_frontend.interop.types import FLOAT, TensorInfo
 from caffe2_frontend.lowering.family import Expectation, Family
 from caffe2_frontend.lowering.op import Op, Value
@@ -249,14 +248,7 @@ def sparse_wngrad(op: Op) -> tuple[Value, Value]:
     indices, grads = _indices_and_rows(op, 2, 3, param)
     steps = div(op, mul(op, grads, lr), scalar(op, add(op, sequence, epsilon)))
     new = op.emit("ScatterND", param, unsqueeze(op, indices, [1]), steps, reduction="add")
-    new = aligned(op, new, op.input(0))
-    grown = add(op, sequence, div(op, total(op, square(op, grads)), sequence))
-    count = size(op, indices, 0)
-    if isinstance(count, int) and count:
-        return new, grown
-    # A sequence of 0 stays one without indices.
-    has_rows = binary(op, "Greater", scalar(op, vector(op, [count])), 0)
-    return new, op.emit("Where", has_rows, grown, sequence)
+    return aligned(op, new, op.input(0)), add(op, sequence, div(op, total(op, square(op, grads)), sequence))
 
 
 @family.converts("SparseLpRegularizer", expects={0: TensorInfo(FLOAT), 1: TensorInfo(ir.DataType.INT64, (None,))})
@@ -287,31 +279,21 @@ def sparse_lp_regularizer(op: Op) -> Value:
 def sparse_normalize(op: Op) -> Value:
     """SparseNormalize | Float16SparseNormalize(param, indices[, grad]; norm=1.0, use_max_norm=1) -> param.
 
-    Rows are scaled to the 2-norm ``norm``, again for each of their indices; with ``use_max_norm`` not those that are at
-    most as long. Factors have the element type of the rows: as float16 that of a row of zeros is infinite. The gradient
-    is not used.
+    Rows are scaled to the 2-norm ``norm``; with ``use_max_norm`` not those that are at most as long. The gradient is
+    not used.
     """
     norm, longer_only = op.args.number("norm", default=1.0), op.args.flag("use_max_norm", default=True)
     if not norm >= 0:  # nor a NaN
         op.unsupported(f"norm must not be negative: {norm}", code="invalid-argument")
     param, indices = as_table(op, op.input(0)), flat_indices(op, op.input(1))
-    rank, dtype = op.rank(param), op.dtype(param)
-
-    def step(inside: Op, old: list[Value], _: list[Value]) -> tuple[list[Value], list[Value]]:
-        rows = cast(inside, old[0], FLOAT)
-        # Squares, also of a row of one number, may be infinite, or 0.
-        squares = reduce_axes(inside, "ReduceSum", square(inside, rows), range(1, rank), keep=True)
-        length = sqrt(inside, squares)
-        factor = div(inside, norm, add(inside, length, 1e-12))
-        factor = cast(inside, cast(inside, factor, dtype), FLOAT)
-        if longer_only:
-            # The length of a row with a NaN is not at most the norm.
-            kept = inside.emit("LessOrEqual", length, inside.const(norm, rows))
-            factor = inside.emit("Where", kept, inside.const(1.0, rows), factor)
-        return [cast(inside, mul(inside, rows, factor), dtype)], []
-
-    (new,), _ = update_rows(op, indices, [param], [], [], step)
-    return aligned(op, new, op.input(0))
+    rows = cast(op, op.emit("Gather", param, indices, axis=0), FLOAT)
+    axes = op.const(list(range(1, op.rank(param))), np.int64)
+    length = op.emit("ReduceL2", rows, axes, keepdims=1) if op.rank(param) > 1 else op.emit("Abs", rows)
+    factor = div(op, norm, add(op, length, 1e-12))
+    if longer_only:
+        factor = op.emit("Where", binary(op, "LessOrEqual", length, norm), op.const(1.0, rows), factor)
+    scaled = cast(op, mul(op, rows, factor), op.dtype(param))
+    return aligned(op, op.emit("ScatterND", param, unsqueeze(op, indices, [1]), scaled), op.input(0))
 
 
 @family.converts(
