@@ -5,7 +5,6 @@ ONNX has no such operator. The search is a Loop that halves the interval of ever
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final, Literal
 
 import numpy as np
@@ -16,14 +15,7 @@ from caffe2_frontend.emit.subgraphs import loop
 from caffe2_frontend.lowering.op import Op, Value
 
 Side = Literal["left", "right"]
-NanIndex = Literal["low", "high"]
-# How a value compares with an element that belongs behind it. A NaN compares with no value.
-_BEFORE: Final[Mapping[tuple[Side, NanIndex], tuple[str, bool]]] = {
-    ("left", "low"): ("Less", True),
-    ("left", "high"): ("GreaterOrEqual", False),
-    ("right", "low"): ("LessOrEqual", True),
-    ("right", "high"): ("Greater", False),
-}
+SIDES: Final[tuple[Side, Side]] = ("left", "right")
 
 
 def append_zero(op: Op, values: Value) -> Value:
@@ -31,16 +23,7 @@ def append_zero(op: Op, values: Value) -> Value:
     return op.emit("Concat", values, op.const([0], values), axis=0)
 
 
-def search(
-    op: Op,
-    values: Value,
-    x: Value,
-    side: Side,
-    low: Value | None = None,
-    high: Value | None = None,
-    *,
-    nan: NanIndex = "low",
-) -> Value:
+def search(op: Op, values: Value, x: Value, side: Side, low: Value | None = None, high: Value | None = None) -> Value:
     """Find the insertion index of each element of ``x`` in a sorted vector, as ``numpy.searchsorted`` does.
 
     Args:
@@ -51,7 +34,6 @@ def search(
             above it.
         low: the first index of the interval to search, int64, broadcast to the shape of ``x``; 0 by default.
         high: the index after the last of the interval, likewise; n by default.
-        nan: the index of a NaN, which ``std::lower_bound`` gives the ``low`` and ``std::upper_bound`` the ``high`` end.
 
     Returns:
         The insertion indices, int64 of the shape of ``x``; ``high`` where no value qualifies.
@@ -63,23 +45,22 @@ def search(
     bounds = [op.emit("Expand", bound, shape, shape=op.shape(x)) for bound in (first, end)]
     # An interval that is empty at the end of the vector has its middle at n.
     padded = append_zero(op, values)
-    compare, is_before = _BEFORE[side, nan]
+    compare = "Less" if side == "left" else "LessOrEqual"
 
     def halve(inside: Op, states: list[Value], _: list[Value]) -> tuple[list[Value], list[Value]]:
         lo, hi = states
         middle = inside.emit("Div", inside.emit("Add", lo, hi), inside.const(2, np.int64))
         before = inside.emit(compare, inside.emit("Gather", padded, middle), x)
-        before = before if is_before else inside.emit("Not", before)
         # An empty interval stays: its middle is both of its ends.
         right = inside.emit("And", before, inside.emit("Less", lo, hi))
         after = inside.emit("Add", middle, inside.const(1, np.int64))
         return [inside.emit("Where", right, after, lo), inside.emit("Where", right, hi, middle)], []
 
-    (index, _), _ = loop(op, halvings(op, count), None, bounds, halve)
+    (index, _), _ = loop(op, _iterations(op, count), None, bounds, halve)
     return index
 
 
-def halvings(op: Op, count: Size) -> Size:
+def _iterations(op: Op, count: Size) -> Size:
     """The number of halvings that leave one of ``count`` + 1 indices: ``ceil(log2(count + 1))``, or up to two more.
 
     More do no harm; a logarithm in float32, computed at run time, may come out too low by one.

@@ -11,7 +11,7 @@ import onnx_ir as ir
 from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.arithmetic import add, div, mul, sub
 from caffe2_frontend.emit.operand_checks import FLOATS, require_dtype, require_equal, require_rank
-from caffe2_frontend.emit.rows.binary_search import append_zero, halvings, search
+from caffe2_frontend.emit.rows.binary_search import append_zero, search
 from caffe2_frontend.emit.rows.segments import ends, lengths_vector, starts
 from caffe2_frontend.emit.shapes import (
     as_vector,
@@ -25,7 +25,6 @@ from caffe2_frontend.emit.shapes import (
     unsqueeze,
     vector,
 )
-from caffe2_frontend.emit.subgraphs import loop
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
@@ -104,8 +103,8 @@ def _piecewise(op: Op, x: Value, tables: Sequence[Value], groups: int | Value) -
     """Apply M functions to the columns of ``x`` [N, M].
 
     A function with P pieces has P + 1 bounds and P slopes and intercepts. The piece of an element is found by binary
-    search between the function's bounds; beyond them the function is constant. Each comparison is Caffe2's, so that
-    bounds that are not sorted, or are NaN, have its results as well.
+    search between the function's bounds, and clamped to [0, P - 1]; the element is clamped to the bounds, so that the
+    function is constant beyond them.
     """
     bounds, slopes, intercepts = tables
     columns = indices(op, groups)
@@ -115,13 +114,11 @@ def _piecewise(op: Op, x: Value, tables: Sequence[Value], groups: int | Value) -
     low, high = (op.emit("Gather", bounds, index) for index in (first, last))
     end = op.emit("Add", last, op.const([1], np.int64))
     piece = op.emit("Sub", search(op, bounds, x, "left", first, end), op.emit("Add", first, op.const([1], np.int64)))
-    below, above = op.emit("LessOrEqual", x, low), op.emit("GreaterOrEqual", x, high)
-    last_piece = op.emit("Sub", pieces, op.const([1], np.int64))
-    piece = op.emit("Min", op.emit("Where", above, last_piece, piece), last_piece)
-    piece = op.emit("Max", op.emit("Where", below, op.const([0], np.int64), piece), op.const([0], np.int64))
+    piece = op.emit("Max", piece, op.const([0], np.int64))
+    piece = op.emit("Min", piece, op.emit("Sub", pieces, op.const([1], np.int64)))
     piece = op.emit("Add", piece, op.emit("Mul", columns, pieces))
-    nearest = op.emit("Where", below, low, op.emit("Where", above, high, x))
-    return add(op, mul(op, op.emit("Gather", slopes, piece), nearest), op.emit("Gather", intercepts, piece))
+    clamped = op.emit("Min", op.emit("Max", x, low), high)
+    return add(op, mul(op, op.emit("Gather", slopes, piece), clamped), op.emit("Gather", intercepts, piece))
 
 
 @family.converts("Percentile", expects={0: _MATRIX, 1: _MATRIX, 2: _LENGTHS})
@@ -173,8 +170,9 @@ def bisect_percentile(op: Op) -> Value:
     ends_ = np.cumsum(lengths)
     first, last = op.const(ends_ - lengths, np.int64), op.const(ends_ - 1, np.int64)
     # The last raw value that is not above the element, and the one after it.
-    below = _bisected(op, raw, x, first, last, max(lengths))
-    above = op.emit("Min", add(op, below, 1), op.const(len(tables[0]) - 1, np.int64))
+    below = sub(op, search(op, raw, x, "right", first, op.const(ends_, np.int64)), 1)
+    below = op.emit("Max", below, first)
+    above = op.emit("Min", add(op, below, 1), last)
     value_below, value_above = (op.emit("Gather", raw, index) for index in (below, above))
     fraction = div(op, sub(op, x, value_below), add(op, sub(op, value_above, value_below), 1e-10))
     interpolated = add(
@@ -185,40 +183,6 @@ def bisect_percentile(op: Op) -> Value:
     result = op.emit("Where", op.emit("Equal", value_below, x), op.emit("Gather", mapping, below), interpolated)
     result = op.emit("Where", op.emit("Greater", x, op.emit("Gather", raw, last)), op.const(1.0, x), result)
     return op.emit("Where", op.emit("Less", x, op.emit("Gather", raw, first)), op.const(0.0, x), result)
-
-
-def _bisected(op: Op, raw: Value, x: Value, first: Value, last: Value, longest: int) -> Value:
-    """The index in ``raw`` at which Caffe2's own binary search ends for each element of ``x`` [N, M], int64.
-
-    In a sorted column it is that of the last value that is not above the element. Each comparison is Caffe2's, so that
-    columns that are not sorted, or hold NaN, have its results as well.
-
-    Args:
-        op: the operator under conversion.
-        raw: the values of all columns, one after the other.
-        x: the elements.
-        first: the first index of each column, int64 [M].
-        last: its last one, likewise.
-        longest: how many values the longest column has.
-    """
-    shape = op.emit("Shape", x)
-    bounds = [op.emit("Expand", bound, shape, shape=op.shape(x)) for bound in (first, last)]
-    padded = append_zero(op, raw)
-
-    def halve(inside: Op, states: list[Value], _: list[Value]) -> tuple[list[Value], list[Value]]:
-        low, high = states
-        searched = inside.emit("Less", low, high)
-        middle = div(inside, add(inside, low, high), 2)
-        after = add(inside, middle, 1)
-        reaches = inside.emit("And", searched, inside.emit("LessOrEqual", inside.emit("Gather", padded, middle), x))
-        found = inside.emit("And", reaches, inside.emit("Less", x, inside.emit("Gather", padded, after)))
-        falls_short = inside.emit("And", searched, inside.emit("Not", reaches))
-        low = inside.emit("Where", reaches, inside.emit("Where", found, middle, after), low)
-        high = inside.emit("Where", falls_short, sub(inside, middle, 1), inside.emit("Where", found, middle, high))
-        return [low, high], []
-
-    (index, _), _ = loop(op, halvings(op, longest), None, bounds, halve)
-    return index
 
 
 @family.converts("BatchBoxCox", expects={0: _MATRIX, 1: _FLOATS, 2: _FLOATS})

@@ -8,10 +8,9 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_frontend.emit.operand_checks import INDICES, require_dtype, require_equal, require_min_rank, require_rank
-from caffe2_frontend.emit.rows.binary_search import halvings, search
+from caffe2_frontend.emit.rows.binary_search import SIDES, search
 from caffe2_frontend.emit.rows.segments import ends, filled, lengths_vector, row_positions, row_segments, starts
 from caffe2_frontend.emit.shapes import cast, flatten, indices, product, reshape, size, squeeze, unsqueeze
-from caffe2_frontend.emit.subgraphs import loop
 from caffe2_frontend.interop.types import FLOAT, INT64, TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
@@ -85,36 +84,13 @@ def bucketize(op: Op) -> Value:
 def batch_bucketize(op: Op) -> Value:
     """BatchBucketize(feature, indices, boundaries, lengths) -> bucketized.
 
-    Bucketize for the columns that the indices name, each with ``length`` boundaries of its own (int32); a NaN lies
-    above all of them. The bucket is that of the first boundary that is not below the element, sorted or not: that of
-    the first such maximum of the boundaries so far.
+    Bucketize for the columns that the indices name, each with ``length`` sorted boundaries of its own (int32).
     """
     x = op.emit("Gather", op.input(0), op.input(1), axis=1)
     lengths = lengths_vector(op, op.input(3))
     begin = starts(op, lengths)
-    boundaries = _maxima_so_far(op, op.input(2), lengths, begin)
-    index = search(op, boundaries, x, "left", begin, ends(op, lengths), nan="high")
+    index = search(op, op.input(2), x, "left", begin, ends(op, lengths))
     return cast(op, op.emit("Sub", index, begin), ir.DataType.INT32)
-
-
-def _maxima_so_far(op: Op, values: Value, lengths: Value, begin: Value) -> Value:
-    """The largest value from the first one of its segment on, NaN not counted, for each value [n]; float [n].
-
-    Each step of a Loop takes what the one before found for twice as many values.
-    """
-    first = op.emit("Gather", begin, row_segments(op, lengths, size(op, values, 0)))
-    position = indices(op, size(op, values, 0))
-    numbers = op.emit("Where", op.emit("IsNaN", values), op.const(-np.inf, values), values)
-
-    def widen(inside: Op, states: list[Value], _: list[Value]) -> tuple[list[Value], list[Value]]:
-        maxima, count = states
-        before = inside.emit("Max", inside.emit("Sub", position, count), first)
-        maxima = inside.emit("Max", maxima, inside.emit("Gather", maxima, before))
-        return [maxima, inside.emit("Add", count, count)], []
-
-    start = op.const([1], np.int64)
-    (maxima, _), _ = loop(op, halvings(op, size(op, values, 0)), None, [numbers, start], widen)
-    return maxima
 
 
 @family.converts(
@@ -124,16 +100,14 @@ def batch_bucket_one_hot(op: Op) -> Value:
     """BatchBucketOneHot(data, lengths, boundaries) -> output.
 
     The one-hot buckets of all columns, concatenated; a column has one bucket more than boundaries (float). An element
-    that equals several boundaries belongs to the middle one of the buckets that these delimit, and a NaN
-    to the middle one of all.
+    that equals several boundaries belongs to the middle one of the buckets that these delimit.
     """
     x = op.input(0)
     require_rank(op, x, 2, "the operand")
     lengths = lengths_vector(op, op.input(1))
     begin, end = starts(op, lengths), ends(op, lengths)
     # The bucket is the mean of the numbers of boundaries below the element, and not above it.
-    lower = search(op, op.input(2), x, "left", begin, end)
-    upper = search(op, op.input(2), x, "right", begin, end, nan="high")
+    lower, upper = (search(op, op.input(2), x, side, begin, end) for side in SIDES)
     twice = op.emit("Sub", op.emit("Add", lower, upper), op.emit("Mul", begin, op.const([2], np.int64)))
     buckets = op.emit("Div", twice, op.const([2], np.int64))
     widths = op.emit("Add", lengths, op.const([1], np.int64))

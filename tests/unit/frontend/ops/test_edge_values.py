@@ -50,7 +50,6 @@ def integers(*values: int) -> Array:
     return np.array(values, np.int32)
 
 
-_PIECES: dict[str, ArgumentValue] = {"slopes": [2.0, 3.0], "intercepts": [1.0, 5.0], "binary": 1}
 CASES = {
     "an axis of no elements is split": Case(
         "Split", (np.zeros((0, 2), np.int64),), (np.zeros((0, 2), np.int64),) * 3, {"axis": 0}
@@ -61,18 +60,6 @@ CASES = {
         "SegmentIdsToRanges", (integers(4, 2, -1),), (np.zeros((0, 2), np.int32),)
     ),
     "a last id of -1 has no lengths": Case("SegmentIdsToLengths", (integers(4, 2, -1),), (integers(),)),
-    "the last bound of a function is a NaN": Case(
-        "PiecewiseLinearTransform",
-        (floats(0, 0.5, 1.5, 9),),
-        (floats(1, 2, 9.5, 32),),
-        {**_PIECES, "bounds": [0, 1, NAN]},
-    ),
-    "the bounds of a function are not sorted": Case(
-        "PiecewiseLinearTransform",
-        (floats(-1, 0.5, 1.5, 2.5), floats(0, 3, 2), floats(2, 3), floats(1, 5)),
-        (floats(1, 2, 4, 11),),
-        {"binary": 1},
-    ),
     "an element is halfway between two codes": Case(
         "FloatToFusedRandRowwiseQuantized",
         (floats(0, 0.5, 1, 0.5).reshape(1, 4),),
