@@ -39,6 +39,13 @@ _CASES: Final[Mapping[str, Mapping[str, str]]] = {
         "recorded/ops/BatchBucketize": "003",
         "recorded/ops/BisectPercentile": "002",
     },
+    "a weight of 0 multiplies an infinity or a NaN": {
+        "recorded/ops/LengthsWeightedSum": "004",
+        "recorded/ops/SortedSegmentWeightedSum": "003",
+        "recorded/ops/SparseSortedSegmentWeightedSum": "003",
+        "recorded/ops/SparseUnsortedSegmentWeightedSum": "004",
+        "recorded/ops/UnsortedSegmentWeightedSum": "004",
+    },
 }
 
 

@@ -20,7 +20,6 @@ from caffe2_frontend.emit.shapes import (
     broadcast_over_rows,
     cast,
     indices,
-    product,
     size,
     size_vector,
     sizes,
@@ -192,21 +191,6 @@ def weigh(op: Op, x: Value, weights: Value) -> Value:
     require_rank(op, weights, 1, "weights")
     require_equal(op, op.static_dim(weights, 0), op.static_dim(x, 0), "weights and rows")
     return op.emit("Mul", x, broadcast_over_rows(op, weights, x))
-
-
-def weigh_for_sum(op: Op, x: Value, weights: Value) -> Value:
-    """The rows of ``x`` [N, ...] times their weights [N], as Caffe2 adds them up with BLAS: axpy skips a weight of 0.
-
-    What such a row holds does not matter, a NaN or an infinity either. Rows of one element Caffe2 multiplies itself.
-    """
-    weighted = weigh(op, x, weights)
-    elements = product(op, sizes(op, x, 1))
-    if elements == 1:
-        return weighted
-    skipped = broadcast_over_rows(op, op.emit("Equal", weights, op.const(0, weights)), x)
-    if not isinstance(elements, int):
-        skipped = op.emit("And", skipped, op.emit("Greater", elements, op.const([1], np.int64)))
-    return op.emit("Where", skipped, op.const(0, x), weighted, shape=op.shape(weighted))
 
 
 def _int64(value: int) -> ir.TensorProtocol:

@@ -24,7 +24,6 @@ from caffe2_frontend.emit.rows.segments import (
     take_rows,
     vector_operand,
     weigh,
-    weigh_for_sum,
 )
 from caffe2_frontend.emit.shapes import Size, broadcast_over_rows, cast, size
 from caffe2_frontend.interop.types import TensorInfo
@@ -136,8 +135,7 @@ def reduce_segments(op: Op) -> Value:
         require_rank(op, indices, 1, "indices")
         x = cast(op, take_rows(op, x, indices), _FLOAT)
     if form.weighted:
-        # Tables that are looked up by lengths have a kernel of their own, which multiplies.
-        x = (weigh if form.sparse and form.by == "lengths" else weigh_for_sum)(op, x, op.input(1))
+        x = weigh(op, x, op.input(1))
     return reduce_rows(op, x, _segments(op, form, x), form.reduction)
 
 
