@@ -46,6 +46,22 @@ _CASES: Final[Mapping[str, Mapping[str, str]]] = {
         "recorded/ops/SparseUnsortedSegmentWeightedSum": "004",
         "recorded/ops/UnsortedSegmentWeightedSum": "004",
     },
+    "an optimizer divides 0 by 0, or a bound is a NaN": {
+        "recorded/ops/Lars": "005-007",
+    },
+    "an iteration number that float32 does not hold": {
+        "recorded/ops/LearningRate": "087-094 101-107",
+    },
+    "a gradient so large that Caffe2 loses the momentum it is added to": {
+        "recorded/ops/SparseStorm": "006",
+        "recorded/ops/Storm": "001",
+    },
+    "epsilon is negative or NaN": {
+        "recorded/ops/YellowFin": "010 013-015 017 019 021 023-024",
+    },
+    "curvatures whose exponentials leave the range": {
+        "recorded/ops/YellowFin": "009 011",
+    },
 }
 
 

@@ -60,11 +60,6 @@ def blend(op: Op, old: Value, new: Value, keep: float) -> Value:
     return add(op, mul(op, old, keep), mul(op, new, 1.0 - keep))
 
 
-def std_max(op: Op, first: Value, second: Value) -> Value:
-    """``std::max(first, second)``: the first unless the second is larger, so that a NaN as the second is ignored."""
-    return op.emit("Where", op.emit("Less", first, second), second, first)
-
-
 def negative_log(op: Op, x: Value, floor: float) -> Value:
     """``-log(max(x, floor))``: finite where a probability is 0."""
     return op.emit("Neg", op.emit("Log", binary(op, "Max", x, floor)))

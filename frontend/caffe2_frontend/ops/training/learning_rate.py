@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import onnx_ir as ir
 
-from caffe2_frontend.emit.arithmetic import add, div, mul, std_max, sub
+from caffe2_frontend.emit.arithmetic import add, div, mul, sub
 from caffe2_frontend.emit.first_element import first_element
 from caffe2_frontend.emit.shapes import cast
 from caffe2_frontend.interop.types import FLOAT, TensorInfo
@@ -40,8 +40,8 @@ def _hill(schedule: Schedule) -> Value:
     limit = schedule.integer("num_iter")
     rising = linear(schedule, schedule.iteration, schedule.number("start_multiplier"), limit)
     falling = inverse_decay(schedule, schedule.since(limit), schedule.number("gamma"), schedule.number("power"))
-    lowest = schedule.const(schedule.number("end_multiplier"))
-    return schedule.where(schedule.before(limit), rising, std_max(schedule.op, lowest, falling))
+    bounded = schedule.op.emit("Max", falling, schedule.const(schedule.number("end_multiplier")))
+    return schedule.where(schedule.before(limit), rising, bounded)
 
 
 def _slope(schedule: Schedule) -> Value:
@@ -55,7 +55,7 @@ def _slope(schedule: Schedule) -> Value:
         div(schedule.op, mul(schedule.op, schedule.as_float(schedule.since(start)), low - high), float(end - start)),
         high,
     )
-    return schedule.where(schedule.before(start), high, std_max(schedule.op, schedule.const(low), down))
+    return schedule.where(schedule.before(start), high, schedule.op.emit("Max", schedule.const(low), down))
 
 
 def _step(schedule: Schedule) -> Value:

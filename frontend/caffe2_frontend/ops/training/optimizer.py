@@ -44,7 +44,6 @@ from caffe2_frontend.ops.training.optimizer_steps import (
     interleave,
     momentum_arguments,
     momentum_step,
-    storm_momentum,
     storm_rates,
 )
 
@@ -199,14 +198,8 @@ def lars(op: Op) -> Value:
     decay, trust, lr_max = (first_element(op, op.input(i)) for i in (2, 3, 4))
     rate = div(op, trust, add(op, div(op, grad_norm, norm), decay, offset))
     rate = op.emit("Where", op.emit("Greater", norm, op.const(0.0, norm)), rate, op.const(1.0, norm))
-    rate = _extreme(op, "Max", _extreme(op, "Min", rate, lr_max), op.const(lr_min, norm))
+    rate = op.emit("Max", op.emit("Min", rate, lr_max), op.const(lr_min, norm))
     return unsqueeze(op, rate, [0])
-
-
-def _extreme(op: Op, which: str, a: Value, b: Value) -> Value:
-    """C's ``fmin`` or ``fmax``, as ``which`` is Min or Max: where one number is a NaN, the other one."""
-    either = op.emit(which, a, b)
-    return op.emit("Where", op.emit("IsNaN", a), b, op.emit("Where", op.emit("IsNaN", b), a, either))
 
 
 @family.converts("LearningRateAdaption", expects=_operands(lr=0))
@@ -268,8 +261,8 @@ def storm(op: Op) -> tuple[Value, ...]:
     param, lr = op.input(0), scalar(op, op.input(4))
     moment, grad = (reshape_like(op, op.input(i), param) for i in (1, 3))
     squares = add(op, op.input(2), total(op, square(op, grad)))
-    rate, keep = storm_rates(op, scalar(op, squares), lr)
-    moment = storm_momentum(op, grad, moment, keep)
+    rate, share = storm_rates(op, scalar(op, squares), lr)
+    moment = add(op, moment, mul(op, sub(op, grad, moment), share))
     return add(op, param, mul(op, moment, rate)), reshape_like(op, moment, op.input(1)), squares
 
 

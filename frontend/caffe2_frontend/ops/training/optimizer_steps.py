@@ -10,7 +10,7 @@ import onnx_ir as ir
 from caffe2_frontend.emit.arithmetic import add, div, known_equal, mul, scalar, sqrt, square, sub
 from caffe2_frontend.emit.first_element import first_element
 from caffe2_frontend.emit.shapes import broadcast_over_rows, cast, unsqueeze
-from caffe2_frontend.interop.types import DOUBLE, FLOAT
+from caffe2_frontend.interop.types import FLOAT
 from caffe2_frontend.lowering.op import Op, Value
 
 
@@ -187,17 +187,11 @@ def momentum_step(
 
 
 def storm_rates(op: Op, squares: Value, lr: Value) -> tuple[Value, Value]:
-    """Return the learning rate for a sum of squared gradients, and the share of the old momentum that is kept.
+    """Return the learning rate for a sum of squared gradients, and the share of the gradient in the momentum.
 
-    ``rate = lr / (beta + sum) ** (1 / 3)`` and ``keep = 1 - momentum * rate ** 2`` (float64, as in Caffe2), with the
-    arguments momentum=10.0 and beta=0.1.
+    ``rate = lr / (beta + sum) ** (1 / 3)`` and ``share = momentum * rate ** 2``, with the arguments momentum=10.0 and
+    beta=0.1.
     """
     momentum, beta = op.args.number("momentum", default=10.0), op.args.number("beta", default=0.1)
     rate = mul(op, op.emit("Pow", add(op, squares, beta), op.const(-1.0 / 3.0, np.float32)), lr)
-    return rate, sub(op, 1.0, cast(op, mul(op, mul(op, rate, momentum), rate), DOUBLE))
-
-
-def storm_momentum(op: Op, grad: Value, moment: Value, keep: Value) -> Value:
-    """``grad + keep * (moment - grad)``, in float64: a large gradient would hide the momentum that is kept."""
-    kept = mul(op, cast(op, sub(op, moment, grad), DOUBLE), keep)
-    return cast(op, add(op, cast(op, grad, DOUBLE), kept), FLOAT)
+    return rate, mul(op, square(op, rate), momentum)

@@ -11,7 +11,7 @@ import numpy as np
 
 from caffe2_frontend.emit.arithmetic import Operand, add, div, mul, sub
 from caffe2_frontend.emit.shapes import cast
-from caffe2_frontend.interop.types import DOUBLE, FLOAT, INT32, INT64
+from caffe2_frontend.interop.types import DOUBLE, FLOAT
 from caffe2_frontend.lowering.op import Op, Value
 
 # The default of the iteration counts of a warm-up: practically without end.
@@ -92,17 +92,16 @@ def inverse_decay(schedule: Schedule, iteration: Value, gamma: float, power: flo
 def triangle(schedule: Schedule, iteration: Value, limit: float, size: int, decay: float) -> Value:
     """Rise to ``limit`` within ``size`` iterations and fall again, each cycle's height times ``decay``.
 
-    Caffe2 counts cycles in 32 bits. (L. Smith, "Cyclical Learning Rates for Training Neural Networks", 2015.)
+    (L. Smith, "Cyclical Learning Rates for Training Neural Networks", 2015.)
     """
     op = schedule.op
     cycle = div(op, iteration, 2 * size)
     # The position in the cycle, from -1 through 0 at the peak to 1; rounded as in Caffe2 for large iterations.
-    following = cast(op, cast(op, add(op, cycle, 1), INT32), INT64)
-    end = schedule.as_float(mul(op, following, 2))
+    end = schedule.as_float(mul(op, add(op, cycle, 1), 2))
     position = add(op, sub(op, div(op, schedule.as_float(iteration), float(size)), end), 1.0)
     height = op.emit("Max", sub(op, 1.0, op.emit("Abs", position)), schedule.const(0.0))
     ratio = abs(limit) / abs(schedule.base) - 1.0 if schedule.base else math.inf
-    return add(op, mul(op, height, ratio, schedule.power(decay, schedule.as_float(cast(op, cycle, INT32)))), 1.0)
+    return add(op, mul(op, height, ratio, schedule.power(decay, schedule.as_float(cycle))), 1.0)
 
 
 def cosine(schedule: Schedule, iteration: Value, prefix: str, period: int) -> Value:
@@ -110,7 +109,6 @@ def cosine(schedule: Schedule, iteration: Value, prefix: str, period: int) -> Va
 
     Each period is ``t_mult`` times as long as the one before, and its rates are ``lr_shrink`` times as high.
     (I. Loshchilov and F. Hutter, "SGDR: Stochastic Gradient Descent with Warm Restarts", 2016.)
-    The number of the period and the position in it are rounded to float32, as in Caffe2.
     """
     op = schedule.op
     high, low = schedule.number(f"{prefix}max_lr", 0.5), schedule.number(f"{prefix}min_lr", 0.1)
@@ -119,24 +117,21 @@ def cosine(schedule: Schedule, iteration: Value, prefix: str, period: int) -> Va
         op.unsupported(f"{schedule.prefix}{prefix}period must not be 0", code="invalid-argument")
     now = cast(op, iteration, DOUBLE)
     if growth == 1.0:
-        cycle = schedule.as_float(op.emit("Floor", div(op, now, float(period))))
+        cycle = op.emit("Floor", div(op, now, float(period)))
         length: Operand = float(period)
-        position = sub(op, schedule.as_float(iteration), mul(op, cycle, length))
+        position = sub(op, now, mul(op, cycle, length))
     else:
         # Period i starts at ``period * (t_mult ** i - 1) / (t_mult - 1)``: solve for the i of the iteration.
         scaled = add(op, mul(op, now, (growth - 1.0) / period), 1.0)
         with np.errstate(all="ignore"):
             log_growth = float(np.log(np.float64(growth)))  # a NaN or an infinity of a growth that is not positive
-        cycle = schedule.as_float(op.emit("Floor", div(op, op.emit("Log", scaled), log_growth)))
-        grown = op.emit("Pow", op.const(growth, np.float64), cast(op, cycle, DOUBLE))
+        cycle = op.emit("Floor", div(op, op.emit("Log", scaled), log_growth))
+        grown = op.emit("Pow", op.const(growth, np.float64), cycle)
         length = mul(op, grown, float(period))
-        position = schedule.as_float(sub(op, now, mul(op, sub(op, 1.0, grown), period / (1.0 - growth))))
-    # The number of a late iteration has a rounding error of many periods: Caffe2 has the angle in float64.
-    angle = div(op, mul(op, cast(op, position, DOUBLE), math.pi), length)
-    shrunk = schedule.power(shrink, cycle)
-    lowest, highest = (mul(op, shrunk, rate) for rate in (low, high))
-    wave = mul(op, add(op, op.emit("Cos", angle), 1.0), 0.5)
-    return add(op, mul(op, sub(op, highest, lowest), schedule.as_float(wave)), lowest)
+        position = sub(op, now, mul(op, sub(op, 1.0, grown), period / (1.0 - growth)))
+    angle = cast(op, mul(op, div(op, position, length), math.pi), FLOAT)
+    wave = add(op, mul(op, add(op, op.emit("Cos", angle), 1.0), (high - low) / 2), low)
+    return mul(op, wave, schedule.power(shrink, schedule.as_float(cycle)))
 
 
 def warm_up(schedule: Schedule, after: Callable[[int], Value] | None = None) -> Value:

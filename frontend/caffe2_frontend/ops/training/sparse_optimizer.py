@@ -48,7 +48,6 @@ from caffe2_frontend.ops.training.optimizer_steps import (
     momentum_arguments,
     momentum_step,
     require_no_decay,
-    storm_momentum,
     storm_rates,
 )
 
@@ -224,11 +223,11 @@ def sparse_storm(op: Op) -> tuple[Value, ...]:
     moments = reshape_like(op, op.input(1), param)
     indices, grads = _indices_and_rows(op, 4, 3, param)
     squares = add(op, op.input(2), total(op, square(op, grads)))
-    rate, keep = storm_rates(op, scalar(op, squares), lr)
+    rate, share = storm_rates(op, scalar(op, squares), lr)
 
     def step(inside: Op, old: list[Value], operands: list[Value]) -> tuple[list[Value], list[Value]]:
         (row, moment), (grad,) = old, operands
-        moment = storm_momentum(inside, grad, moment, keep)
+        moment = add(inside, moment, mul(inside, sub(inside, grad, moment), share))
         return [add(inside, row, mul(inside, moment, rate)), moment], []
 
     (new, new_moments), _ = update_rows(op, indices, [param, moments], [grads], [], step)

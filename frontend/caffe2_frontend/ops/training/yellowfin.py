@@ -18,14 +18,12 @@ from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.arithmetic import (
     add,
     aligned,
-    binary,
     blend,
     div,
     mul,
     scalar,
     sqrt,
     square,
-    std_max,
     sub,
     total,
 )
@@ -57,9 +55,7 @@ class _Averages:
 
     def update(self, old: Value, new: Value) -> tuple[Value, Value]:
         """Return the average after a step, and the same with its bias corrected."""
-        # BLAS adds nothing of a vector whose factor is 0, whatever its elements are.
-        is_kept = np.float32(self.beta) == 1
-        average = mul(self.op, old, self.beta) if is_kept else blend(self.op, old, new, self.beta)
+        average = blend(self.op, old, new, self.beta)
         return average, average if self.factor is None else mul(self.op, average, self.factor)
 
 
@@ -82,6 +78,8 @@ def yellowfin(op: Op) -> tuple[Value, ...]:
     nesterov = op.args.flag("nesterov", default=False)
     debias = op.args.flag("zero_debias", default=True)
     epsilon, beta = op.args.number("epsilon", default=1e-6), op.args.number("beta", default=0.999)
+    if not epsilon >= 0:  # nor a NaN
+        op.unsupported(f"epsilon must not be negative: {epsilon}", code="invalid-argument")
     param, moment, rate, factor, curvatures, mean, mean_square, memory, grad = op.inputs[:_ITERATION]
     iteration = first_element(op, op.input(_ITERATION))
     power = op.emit("Pow", op.const(beta, np.float32), cast(op, iteration, ir.DataType.FLOAT))
@@ -101,14 +99,14 @@ def yellowfin(op: Op) -> tuple[Value, ...]:
     ]
     new_mean, center = averages.update(mean, grad)
     new_mean_square, _ = averages.update(mean_square, square(op, grad))
-    norm2 = std_max(op, total(op, square(op, grad)), floor)
+    norm2 = op.emit("Max", total(op, square(op, grad)), floor)
     norm2_average, norm2_now = averages.update(old[1], norm2)
     norm_average, _ = averages.update(old[0], sqrt(op, norm2))
     new_curvatures, low, high = _curvatures(op, curvatures, norm2, iteration, window)
     low_average, low_now = averages.update(old[2], low)
     high_average, high_now = averages.update(old[3], high)
-    low_now, high_now = (std_max(op, op.emit("Exp", v), floor) for v in (low_now, high_now))
-    variance = std_max(op, sub(op, norm2_now, total(op, square(op, center))), floor)
+    low_now, high_now = (op.emit("Max", op.emit("Exp", v), floor) for v in (low_now, high_now))
+    variance = op.emit("Max", sub(op, norm2_now, total(op, square(op, center))), floor)
     distance_average, distance = averages.update(old[4], div(op, norm_average, norm2_average))
 
     # In the first iteration the averages are not meaningful yet: keep rate and momentum.
@@ -153,10 +151,8 @@ def _tuned(op: Op, low: Value, high: Value, variance: Value, distance: Value) ->
     p = div(op, square(op, mul(op, distance, low)), mul(op, variance, 2.0))
     discriminant = sqrt(op, add(op, square(op, p), mul(op, p, p, p, 4.0 / 27.0)))
     cube = mul(op, add(op, discriminant, p), -0.5)
-    # The cube is negative, and so is its real root w, unless the variance is: an epsilon below 0, or NaN, lets it be.
-    sign = op.emit("Where", binary(op, "Greater", cube, 0.0), op.const(1.0, np.float32), op.const(-1.0, np.float32))
-    w = mul(op, op.emit("Pow", op.emit("Abs", cube), op.const(1.0 / 3.0, np.float32)), sign)
+    # The cube is negative, and so is its real root w.
+    w = mul(op, op.emit("Pow", op.emit("Abs", cube), op.const(1.0 / 3.0, np.float32)), -1.0)
     root = add(op, sub(op, w, div(op, div(op, p, 3.0), w)), 1.0)
-    # With a range that is not finite the limit is a NaN: there is no constraint then.
-    momentum = std_max(op, square(op, root), square(op, limit))
+    momentum = op.emit("Max", square(op, root), square(op, limit))
     return div(op, square(op, sub(op, 1.0, sqrt(op, momentum))), low), momentum

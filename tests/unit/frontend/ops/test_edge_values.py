@@ -84,12 +84,6 @@ CASES = {
     "rows have no elements": Case(
         "DotProduct", (np.zeros((2, 3, 0), np.float32), np.zeros((2, 3, 0), np.float32)), (floats(),)
     ),
-    "the multiplier of a schedule is a NaN": Case(
-        "LearningRate",
-        (np.array([1]),),
-        (np.array(0.15, np.float32),),
-        {"policy": "slope", "base_lr": 0.3, "multiplier_1": NAN, "multiplier_2": 0.5, "num_iter_2": 15},
-    ),
 }
 REFUSED = {
     "a kernel whose area 64 bits do not hold": Case(
