@@ -133,14 +133,12 @@ def merge_multi_lists(op: Op) -> tuple[Value, ...]:
 def merge_id_lists(op: Op) -> tuple[Value, Value]:
     """MergeIdLists(lengths0, ids0, lengths1, ids1, ...) -> lengths, ids.
 
-    The distinct ids of each example in all lists, in ascending order: Unique of the rows (example, id). Ids beyond the
-    sum of their list's lengths do not count.
+    The distinct ids of each example in all lists, in ascending order: Unique of the rows (example, id).
     """
     lengths, ids = _groups(op)
     dtype = op.dtype(ids[0])
     require_dtype(op, ids[0], INDICES, "ids")
-    examples = [row_segments(op, lengths_vector(op, n)) for n in lengths]
-    ids = [leading(op, v, size(op, example, 0)) for v, example in zip(ids, examples, strict=True)]
+    examples = [row_segments(op, lengths_vector(op, n), size(op, v, 0)) for n, v in zip(lengths, ids, strict=True)]
     pairs = [
         op.emit("Concat", *(unsqueeze(op, cast(op, part, INT64), [1]) for part in pair), axis=1)
         for pair in zip(examples, ids, strict=True)

@@ -40,9 +40,8 @@ def dense_vector_to_id_list(op: Op) -> tuple[Value, Value]:
 def trim_dataset(op: Op) -> tuple[Value, ...]:
     """TrimDataset(field0, field1, ...; fields, multiple_of) -> field0, field1, ...
 
-    Keeps the first records, as many as are a multiple of ``multiple_of``; if all of them are, all rows of every field.
-    Fields are columns; the field ``a:lengths`` holds the number of elements of each record in all fields under ``a``.
-    The shortest field of the records counts them.
+    Keeps the first records, as many as are a multiple of ``multiple_of``. Fields are columns; the field ``a:lengths``
+    holds the number of elements of each record in all fields under ``a``.
     """
     names = op.args.texts("fields")
     multiple = op.args.integer("multiple_of")
@@ -57,16 +56,12 @@ def trim_dataset(op: Op) -> tuple[Value, ...]:
         if owner is not None and owner >= field:
             reason = f"field {names[owner]!r} must precede {names[field]!r}, whose lengths it holds"
             op.unsupported(reason, code="invalid-argument")
-    records = [size_vector(op, op.input(field), 0) for field, owner in enumerate(owners) if owner is None]
-    count = op.emit("Min", *records) if len(records) > 1 else records[0]
+    records = size_vector(op, op.input(owners.index(None)), 0)
     step = op.const([multiple], np.int64)
-    trimmed = op.emit("Mul", op.emit("Div", count, step), step)
-    none_left = op.emit("Equal", trimmed, count)
-    counts: dict[int | None, Value] = {None: trimmed}
+    counts: dict[int | None, Value] = {None: op.emit("Mul", op.emit("Div", records, step), step)}
     outputs = []
     for field, (owner, x) in enumerate(zip(owners, op.inputs, strict=True)):
-        end = op.emit("Where", none_left, op.const([np.iinfo(np.int64).max], np.int64), counts[owner])
-        kept = op.emit("Slice", x, op.const([0], np.int64), end, op.const([0], np.int64))
+        kept = op.emit("Slice", x, op.const([0], np.int64), counts[owner], op.const([0], np.int64))
         kept.shape = ir.Shape([None, *op.shape(x)[1:]])
         outputs.append(kept)
         if field in owners:
