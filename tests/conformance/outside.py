@@ -68,6 +68,12 @@ _CASES: Final[Mapping[str, Mapping[str, str]]] = {
     "ids beyond the sum of their lengths": {
         "recorded/ops/MergeIdLists": "003-005",
     },
+    "lengths that are no vector": {
+        "recorded/ops/LengthsTopK": "006-009",
+    },
+    "indices beyond the length of their segment": {
+        "recorded/ops/LengthsTopKGradient": "001",
+    },
 }
 
 

@@ -23,19 +23,17 @@ from caffe2_frontend.emit.rows.segments import (
     row_positions,
     row_segments,
     scatter_rows,
+    segment_count,
     starts,
     take_rows,
     vector_operand,
 )
 from caffe2_frontend.emit.shapes import (
-    END,
     Size,
     cast,
     indices,
-    leading,
     reshape,
     size,
-    size_vector,
     slice_axis,
     unsqueeze,
     vector,
@@ -105,27 +103,27 @@ def lengths_to_weights(op: Op) -> Value:
 def segment_ids_to_lengths(op: Op) -> Value:
     """SegmentIdsToLengths(segment_ids[, data]) -> lengths.
 
-    There are as many segments as data has rows or, without it, as the last id plus one.
+    There are as many segments as data has rows or, without it, as the maximum id plus one.
     """
     ids = op.input(0)
     require_dtype(op, ids, INDICES, "segment ids")
     if op.rank(ids) != 2:
         require_rank(op, ids, 1, "segment ids")
     ids = lengths_vector(op, ids)
-    return cast(op, _count_rows(op, ids, _after_last(op, ids)), _INT32)
+    return cast(op, count_rows(op, ids, _segment_count(op, ids)), _INT32)
 
 
 @family.converts("SegmentIdsToRanges", expects={0: TensorInfo(None, (None,))})
 def segment_ids_to_ranges(op: Op) -> Value:
     """SegmentIdsToRanges(segment_ids[, data]) -> ranges, (start, length) pairs [S, 2].
 
-    There are as many segments as data has rows or, without it, as the last id plus one. The ranges after that id
+    There are as many segments as data has rows or, without it, as the maximum id plus one. The ranges after that id
     start at 0.
     """
     ids = vector_operand(op, 0, INDICES)
-    named = _after_last(op, ids)
-    lengths = _count_rows(op, ids, named)
-    in_use = op.emit("Less", indices(op, size(op, lengths, 0)), named)
+    count = _segment_count(op, ids)
+    lengths = count_rows(op, ids, count)
+    in_use = op.emit("Less", indices(op, count), segment_count(op, ids))
     start = op.emit("Where", in_use, starts(op, lengths), op.const(0, np.int64))
     return cast(op, _pairs(op, start, lengths), _INT32)
 
@@ -191,13 +189,9 @@ def lengths_top_k(op: Op) -> tuple[Value, Value]:
     """LengthsTopK(data, lengths; k) -> values [S, k], indices [S, k].
 
     The k largest elements of each segment and their indices within it; segments of fewer are filled with 0 and -1.
-    Of lengths [S, ...] the first S in memory count.
     """
-    x, lengths = op.input(0), vector_operand(op, 1, any_rank=True)
+    x, lengths = op.input(0), vector_operand(op, 1)
     require_dtype(op, x, (_FLOAT,), "data")
-    require_min_rank(op, op.input(1), 1, "lengths")
-    if op.rank(op.input(1)) > 1:
-        lengths = leading(op, lengths, size(op, op.input(1), 0))
     x = reshape(op, x, [-1])
     k = op.args.integer("k", default=-1)
     if k < 1:
@@ -250,19 +244,6 @@ def _pairs(op: Op, first: Value, second: Value) -> Value:
     return op.emit("Concat", unsqueeze(op, first, [1]), unsqueeze(op, second, [1]), axis=1)
 
 
-def _after_last(op: Op, ids: Value) -> Value:
-    """The last id plus one, [1]; 0 if there are no ids."""
-    last = slice_axis(op, op.emit("Concat", op.const([-1], np.int64), ids, axis=0), 0, -1, END)
-    last.shape = ir.Shape([1])
-    return op.emit("Add", last, op.const([1], np.int64))
-
-
-def _count_rows(op: Op, ids: Value, named: Value) -> Value:
-    """The number of ids of each segment: as many as the optional second operand has rows, else ``named``.
-
-    Caffe2 does not look at the ids if there are no segments, as after a last id of -1.
-    """
-    count: Size = size(op, op.input(1), 0) if op.has_input(1) else named
-    seen = op.emit("Mul", size_vector(op, ids, 0), op.emit("Min", vector(op, [count]), op.const([1], np.int64)))
-    ids = op.emit("Slice", ids, op.const([0], np.int64), seen, shape=[None])
-    return count_rows(op, ids, count)
+def _segment_count(op: Op, ids: Value) -> Size:
+    """The number of segments: the rows of the optional second operand, else the maximum id plus one."""
+    return size(op, op.input(1), 0) if op.has_input(1) else segment_count(op, ids)

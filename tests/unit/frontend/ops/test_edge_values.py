@@ -56,10 +56,6 @@ CASES = {
     ),
     "an axis of no elements is gated": Case("Glu", (np.zeros((2, 0), np.float32),), (np.zeros((2, 0), np.float32),)),
     "a NaN is an id": Case("DenseVectorToIdList", (floats(0, NAN, NAN).reshape(1, 3),), (integers(2), integers(1, 2))),
-    "a last id of -1 is of no segments": Case(
-        "SegmentIdsToRanges", (integers(4, 2, -1),), (np.zeros((0, 2), np.int32),)
-    ),
-    "a last id of -1 has no lengths": Case("SegmentIdsToLengths", (integers(4, 2, -1),), (integers(),)),
     "an element is halfway between two codes": Case(
         "FloatToFusedRandRowwiseQuantized",
         (floats(0, 0.5, 1, 0.5).reshape(1, 4),),

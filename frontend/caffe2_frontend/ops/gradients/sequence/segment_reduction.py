@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-import numpy as np
 import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
@@ -29,7 +28,6 @@ from caffe2_frontend.emit.rows.segments import (
     divide_by_counts,
     filled,
     row_segments,
-    row_vector,
     starts,
     take_rows,
     total,
@@ -187,8 +185,7 @@ def lengths_max_gradient(op: Op) -> Value:
 def top_k_gradient(op: Op) -> Value:
     """LengthsTopKGradient(LENGTHS, INDICES, dVALUES; k) -> dX: the gradients [S, k] at their indices, elsewhere 0.
 
-    The index of an element is that within its segment; where a segment has fewer than k elements, the last ones do not
-    count, whatever they are.
+    The index of an element is that within its segment, and -1 where a segment has fewer than k elements.
     """
     k = op.args.integer("k", default=-1)
     if k < 1:
@@ -202,8 +199,7 @@ def top_k_gradient(op: Op) -> Value:
     index = cast(op, index if rows else reshape(op, index, [-1, k]), ir.DataType.INT64)
     # The gradients of missing elements go to one more element, which is removed.
     target = op.emit("Add", unsqueeze(op, starts(op, lengths), [1]), index)
-    present = op.emit("Less", row_vector(op, np.arange(op.bounded(k))), unsqueeze(op, lengths, [1]))
-    target = op.emit("Where", present, target, count)
+    target = op.emit("Where", op.emit("Less", index, op.const(0, index)), count, target)
     zeros = filled(op, dy, [add(op, count, 1)])
     dx = op.emit("ScatterElements", zeros, as_vector(op, target), dy, axis=0)
     return slice_axis(op, dx, 0, 0, -1)
