@@ -127,17 +127,8 @@ def find_duplicate_elements(op: Op) -> Value:
     require_rank(op, x, 1, "the data")
     if op.dtype(x) == ir.DataType.INT32:
         x = cast(op, x, INT64)
-    if not op.dtype(x).is_floating_point():
-        return _duplicates(op, x)
-    # A NaN equals no element, not even itself; onnxruntime's Unique takes it for one that it was compared with.
-    is_number = op.emit("Equal", x, x)
-    among = _duplicates(op, op.emit("Compress", x, is_number))
-    return op.emit("Gather", true_indices(op, is_number), among)
-
-
-def _duplicates(op: Op, x: Value) -> Value:
-    """The indices of all elements of a vector, except the first occurrences."""
     _, first, _, _ = op.emit("Unique", x, sorted=0, outputs=4)
+    # Every element is a duplicate, except the first occurrences.
     duplicate = op.emit("Expand", op.const([True]), op.emit("Shape", x))
     false = op.emit("Expand", op.const([False]), op.emit("Shape", first))
     return true_indices(op, op.emit("ScatterElements", duplicate, first, false, axis=0))
