@@ -77,6 +77,22 @@ _CASES: Final[Mapping[str, Mapping[str, str]]] = {
     "a NaN among elements to be compared": {
         "recorded/ops/FindDuplicateElements": "005-006",
     },
+    "a NaN among scores, or a margin that is not finite": {
+        "recorded/ops/CosineEmbeddingCriterion": "001-004",
+    },
+    "a label that has no opposite in 32 bits": {
+        "recorded/ops/MarginRankingCriterion": "001",
+        "recorded/ops/MarginRankingCriterionGradient": "002",
+    },
+    "no classes": {
+        "recorded/ops/LabelCrossEntropyGradient": "006",
+    },
+    "weights of both signs that sum to 0": {
+        "recorded/ops/SoftmaxWithLoss": "009",
+    },
+    "more weights than rows": {
+        "recorded/ops/SoftmaxWithLoss": "012",
+    },
 }
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_frontend.emit.arithmetic import binary
-from caffe2_frontend.emit.shapes import cast, leading, product, reshape, size, sizes, vector
+from caffe2_frontend.emit.shapes import cast, leading, product, reshape, size, size_vector, sizes
 from caffe2_frontend.lowering.op import Op, Value
 
 # Probabilities count as this at least, before their logarithm is taken or something is divided by them.
@@ -46,12 +46,7 @@ def where_counted(op: Op, counts: Value, values: Value) -> Value:
 
 
 def one_hot(op: Op, labels: Value, like: Value, axis: int) -> Value:
-    """Labels as 1 at the index of their class along ``axis``, of the element type of ``like`` [N, classes, ...].
-
-    Without classes there is one, which broadcasts: onnxruntime refuses to count to 0.
-    """
-    classes = size(op, like, 1)
-    depth = vector(op, [max(classes, 1)]) if isinstance(classes, int) else binary(op, "Max", classes, 1)
-    # onnxruntime has no kernel for int32 indices.
+    """Labels as 1 at the index of their class along ``axis``, of the element type of ``like`` [N, classes, ...]."""
+    # onnxruntime 1.32: no kernel for int32 indices.
     labels = cast(op, labels, ir.DataType.INT64)
-    return op.emit("OneHot", labels, depth, op.const(np.array([0, 1]), op.dtype(like)), axis=axis)
+    return op.emit("OneHot", labels, size_vector(op, like, 1), op.const(np.array([0, 1]), op.dtype(like)), axis=axis)

@@ -24,7 +24,6 @@ from caffe2_frontend.emit.shapes import (
     as_vector,
     cast,
     flatten,
-    leading,
     reshape,
     size,
     size_vector,
@@ -110,14 +109,11 @@ def weighted_sigmoid_cross_entropy(op: Op) -> Value:
 @family.converts("MarginRankingCriterion", expects={0: _FLOAT, 1: _FLOAT, 2: _INT32})
 @takes(REALS, 0, 1)
 def margin_ranking(op: Op) -> Value:
-    """MarginRankingCriterion(X1, X2, Y; margin=1.0) -> loss: ``max(0, -Y * (X1 - X2) + margin)``.
-
-    The label Y is negated in 32 bits, in which the lowest number has no opposite.
-    """
+    """MarginRankingCriterion(X1, X2, Y; margin=1.0) -> loss: ``max(0, margin - Y * (X1 - X2))``."""
     require_same_shape(op, op.inputs)
     x, y = op.input(0), op.input(1)
-    against = mul(op, cast(op, op.emit("Neg", op.input(2)), op.dtype(x)), sub(op, x, y))
-    return op.emit("Relu", add(op, against, op.args.number("margin", default=1.0)))
+    ranked = mul(op, cast(op, op.input(2), op.dtype(x)), sub(op, x, y))
+    return op.emit("Relu", sub(op, op.args.number("margin", default=1.0), ranked))
 
 
 @family.converts("CosineEmbeddingCriterion", expects={0: _FLOAT, 1: _INT32})
@@ -125,12 +121,11 @@ def margin_ranking(op: Op) -> Value:
 def cosine_embedding(op: Op) -> Value:
     """CosineEmbeddingCriterion(S, Y; margin=0.0) -> output.
 
-    ``1 - S`` where the label Y is 1, ``max(0, S - margin)`` elsewhere, which is 0 for a NaN.
+    ``1 - S`` where the label Y is 1, ``max(0, S - margin)`` elsewhere.
     """
     require_same_shape(op, op.inputs)
     x = op.input(0)
-    beyond = sub(op, x, op.args.number("margin", default=0.0))
-    dissimilar = op.emit("Where", binary(op, "Greater", beyond, 0.0), beyond, op.const(0.0, x))
+    dissimilar = op.emit("Relu", sub(op, x, op.args.number("margin", default=0.0)))
     return op.emit("Where", binary(op, "Equal", op.input(1), 1), sub(op, 1.0, x), dissimilar)
 
 
@@ -146,8 +141,9 @@ def softmax_with_loss(op: Op) -> tuple[Value, Value]:
     """SoftmaxWithLoss(X, labels[, weights]; axis=1, label_prob=0, scale=1.0, ...) -> softmax, loss.
 
     The dims of X from ``axis`` on count as one, the classes. Labels are class indices, or probabilities with
-    ``label_prob``. The loss is the mean over rows, weighted by the third operand, or with average_by_batch_size=1
-    (default 0) the weighted sum over the number of rows; 0 where the weights sum to 0. ``order`` must be NCHW.
+    ``label_prob``. The loss is the mean over rows, weighted by the third operand, and 0 where the weights sum to 0;
+    with average_by_batch_size=1 (default 0) the weighted sum is divided by the number of rows instead. ``order`` must
+    be NCHW.
     """
     require_nchw(op)
     op.args.ignore("only_loss")
@@ -164,9 +160,10 @@ def softmax_with_loss(op: Op) -> tuple[Value, Value]:
         scores = flatten(op, op.emit("LogSoftmax", rows, axis=-1), op.rank(rows) - 1)
         losses = op.emit("Neg", _labelled_column(op, scores, labels))
     losses = as_vector(op, losses) if op.has_input(2) else losses
-    weights = leading(op, op.input(2), size(op, losses, 0)) if op.has_input(2) else None
-    by_rows = bool(op.args.integer("average_by_batch_size", default=0))
-    loss, scale = _average(op, losses, weights, by_count=by_rows), loss_scale(op)
+    weights = as_vector(op, op.input(2)) if op.has_input(2) else None
+    if op.args.integer("average_by_batch_size", default=0) and weights is not None:
+        losses, weights = mul(op, losses, weights), None
+    loss, scale = _average(op, losses, weights), loss_scale(op)
     loss = loss if scale == 1.0 else mul(op, loss, scale)
     return (probability if rows is x else reshape(op, probability, sizes(op, x))), loss
 
@@ -269,10 +266,10 @@ def _last_mean(op: Op, x: Value) -> Value:
     return x if op.rank(x) == 0 else op.emit("ReduceMean", x, op.const([-1], np.int64), keepdims=0)
 
 
-def _average(op: Op, losses: Value, weights: Value | None, *, by_count: bool = False) -> Value:
-    """The (weighted) mean, or the mean of the weighted losses with ``by_count``; 0 where the weights sum to 0."""
+def _average(op: Op, losses: Value, weights: Value | None) -> Value:
+    """The (weighted) mean; 0 where the weights sum to 0."""
     if weights is None:
         return mean_of_all(op, losses)
-    weighted, total_weight = mul(op, losses, weights), total(op, weights)
-    mean = mean_of_all(op, weighted) if by_count else div(op, total(op, weighted), total_weight)
+    total_weight = total(op, weights)
+    mean = div(op, total(op, mul(op, losses, weights)), total_weight)
     return op.emit("Where", binary(op, "Equal", total_weight, 0.0), op.const(0.0, total_weight), mean)

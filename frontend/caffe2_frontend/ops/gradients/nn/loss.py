@@ -125,14 +125,14 @@ def _shares(op: Op, dy: Value, logits: Value) -> Value:
 def margin_ranking_gradient(op: Op) -> tuple[Value, Value]:
     """MarginRankingCriterionGradient(X1, X2, Y, dloss; margin=1.0) -> dX1, dX2.
 
-    ``-Y * dloss`` and ``Y * dloss``, where ``-Y * (X1 - X2) + margin`` is not negative; Y is negated in 32 bits.
+    ``-Y * dloss`` and ``Y * dloss``, where ``margin - Y * (X1 - X2)`` is not negative.
     """
     x, y, label, dy = op.inputs
     require_same_shape(op, op.inputs)
-    negated, sign = (cast(op, value, op.dtype(x)) for value in (op.emit("Neg", label), label))
-    is_beyond = binary(op, "Less", add(op, mul(op, negated, sub(op, x, y)), op.args.number("margin", default=1.0)), 0.0)
-    first, second = (op.emit("Where", is_beyond, op.const(0.0, dy), mul(op, factor, dy)) for factor in (negated, sign))
-    return first, second
+    sign = cast(op, label, op.dtype(x))
+    is_beyond = binary(op, "Greater", mul(op, sign, sub(op, x, y)), op.args.number("margin", default=1.0))
+    second = op.emit("Where", is_beyond, op.const(0.0, dy), mul(op, sign, dy))
+    return op.emit("Neg", second), second
 
 
 @family.converts("CosineEmbeddingCriterionGradient", expects={0: _FLOAT, 1: _INT32, 2: _FLOAT})

@@ -13,7 +13,7 @@ from caffe2_frontend.emit.layers.losses import loss_scale, one_hot, pixel_classe
 from caffe2_frontend.emit.layout import require_nchw
 from caffe2_frontend.emit.operand_checks import REALS, require_rank, takes
 from caffe2_frontend.emit.reductions import reduce_axes
-from caffe2_frontend.emit.shapes import as_vector, cast, flatten, leading, size, unsqueeze, vector
+from caffe2_frontend.emit.shapes import as_vector, cast, flatten, size, unsqueeze, vector
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
@@ -64,7 +64,7 @@ def softmax_with_loss_gradient(op: Op) -> Value:
     by_rows = op.args.integer("average_by_batch_size", default=0)
     numerator = mul(op, loss, scale) if scale != 1.0 else loss
     if count == 5:
-        weights = leading(op, op.input(2), size(op, rows, 0))
+        weights = as_vector(op, op.input(2))
         difference = mul(op, difference, unsqueeze(op, weights, [1]))
         divisor = _row_count(op, rows) if by_rows else None
         factor = _over_total(op, numerator, weights, otherwise=op.const(1.0, numerator), divisor=divisor)
