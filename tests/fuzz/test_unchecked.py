@@ -137,13 +137,15 @@ def test_boxes_whose_areas_cancel(box: list[int], *, has_area: bool, cancels: bo
 
 
 @pytest.mark.parametrize(
-    ("bound", "lowest", "deviates"), [(0, True, False), (np.nan, False, False), (np.nan, True, True)]
+    ("bounds", "in_two", "in_one"), [([1, 2, 1], False, True), ([1, 2, 2], False, False), ([1, np.nan, 1], True, True)]
 )
-def test_boundaries_that_are_no_numbers(bound: float, lowest: bool, deviates: bool) -> None:
+def test_boundaries_that_are_not_sorted(bounds: list[float], *, in_two: bool, in_one: bool) -> None:
     result = {"y": np.ones((4, 2), np.int32)}
-    features = np.full((4, 4), -np.inf if lowest else 1, np.float32)
-    operands = (features, np.array([1], np.int32), np.array([1, bound], np.float32), np.array([2], np.int32))
-    assert bool(deviation(drawn("BatchBucketize", *operands), result, result)) is deviates
+    lengths = np.array([2, 1], np.int32)
+    operands = (np.ones((4, 4), np.float32), np.array([1, 2], np.int32), np.array(bounds, np.float32), lengths)
+    assert bool(deviation(drawn("BatchBucketize", *operands), result, result)) is in_two
+    tables = [np.array(values, np.float32) for values in ([1.0], bounds, [1, 2], [3, 4])]
+    assert bool(deviation(drawn("PiecewiseLinearTransform", *tables, binary=1), result, result)) is in_one
 
 
 @pytest.mark.parametrize(

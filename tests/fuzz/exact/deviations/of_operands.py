@@ -39,6 +39,7 @@ from fuzz.exact.deviations.unchecked import (
     INDEXED,
     OVERWRITING,
     REDUCTIONS,
+    SEARCHES,
     exceeds_a_row,
     has_another_depthwise_filter,
     has_another_filter,
@@ -48,8 +49,8 @@ from fuzz.exact.deviations.unchecked import (
     has_foreign_index,
     has_index_beyond_its_segment,
     has_negative_class,
-    has_no_lowest_boundary,
     has_too_few_bytes,
+    has_unsorted_boundaries,
     is_of_another_shape,
     is_resized_to_another_size,
     is_shorter_than_padding,
@@ -59,7 +60,6 @@ from fuzz.exact.deviations.unchecked import (
     orders_equal_scores,
     overwrites_an_operand,
     spans_more_than_32_bits,
-    starts_with_nan,
 )
 
 _SIZES: Final = (
@@ -97,11 +97,7 @@ OPERANDS: Final = (
         has_other_characters,
         may_fail=True,
     ),
-    Deviation(
-        "a negative infinity that is compared with boundaries of which one is a NaN",
-        frozenset({"BatchBucketize"}),
-        has_no_lowest_boundary,
-    ),
+    Deviation("boundaries that are not sorted, or of which one is a NaN", SEARCHES, has_unsorted_boundaries),
     Deviation(
         _INDEX,
         frozenset({"OneHot"}),
@@ -234,11 +230,6 @@ OPERANDS: Final = (
         frozenset({"SparseLengthsPositionalWeightedSum"}),
         has_too_few_weights,
         may_fail=True,
-    ),
-    Deviation(
-        "a NaN as the first bound of a piecewise linear function, before whose pieces Caffe2 reads other memory",
-        frozenset({"PiecewiseLinearTransform"}),
-        starts_with_nan,
     ),
     Deviation(
         "a segment shorter than its paddings, before which Caffe2 reads other memory",

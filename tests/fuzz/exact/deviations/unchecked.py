@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from math import prod
 from typing import Final
@@ -85,6 +85,9 @@ CONVOLUTIONS: Final = (
 )  # fmt: skip
 
 
+SEARCHES: Final = frozenset({"BatchBucketize", "BatchBucketOneHot", "BisectPercentile", "PiecewiseLinearTransform"})
+
+
 def operators(drawn: Drawn, *types: str) -> Iterator[tuple[OpView, list[Array | None]]]:
     """The operators of some types, with those of their operands that are fed."""
     for op in all_operators(NetView(drawn.net)):
@@ -130,14 +133,33 @@ def has_foreign_index(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     return False
 
 
-def has_no_lowest_boundary(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
-    """Whether a boundary of BatchBucketize is a NaN, and an element the lowest number of all."""
-    for _op, (features, _indices, boundaries, *_rest) in operators(drawn, "BatchBucketize"):
-        if features is None or boundaries is None:
-            continue
-        if np.isnan(boundaries).any() and np.isneginf(features).any():
-            return True
-    return False
+def _boundaries(op: OpView, operands: Sequence[Array | None]) -> Iterator[Array]:
+    """The boundaries of each column or function of an operator that searches among them."""
+    bounds: Array | None
+    counts: Array | None
+    if op.type == "BisectPercentile":
+        bounds = np.array(op.args.numbers("percentile_raw", default=()))
+        counts = np.array(op.args.integers("lengths", default=()))
+    elif op.type == "PiecewiseLinearTransform":
+        given = [np.array(op.args.numbers(name, default=())) for name in ("bounds", "slopes")]
+        bounds, slopes = given if given[0].size else (*operands[1:3], None, None)[:2]
+        if bounds is None or slopes is None or not bounds.size > slopes.size:
+            return
+        functions = bounds.size - slopes.size
+        counts = np.full(functions, bounds.size // functions)
+    else:
+        bounds, counts = operands[2], operands[3 if op.type == "BatchBucketize" else 1]
+    if bounds is not None and counts is not None:
+        yield from np.split(bounds.ravel(), np.cumsum(counts.ravel().astype(np.int64))[:-1])
+
+
+def has_unsorted_boundaries(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether boundaries are searched that are not sorted, or of which one is a NaN."""
+    return any(
+        bool(np.isnan(each).any()) or bool((np.diff(each) < 0).any())
+        for op, operands in operators(drawn, *SEARCHES)
+        for each in _boundaries(op, operands)
+    )
 
 
 def has_squares_that_absorb_the_bias(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
@@ -280,19 +302,6 @@ def has_equal_logarithms(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
         lowest = op.args.number("logspace_start", default=1e-24)
         low, high = (np.log(max(float(bound), lowest)) for bound in (elements.min(), elements.max()))
         if high - low < 256 * np.finfo(elements.dtype).eps * max(abs(low), abs(high), 1):
-            return True
-    return False
-
-
-def starts_with_nan(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
-    """Whether the first bound of a function of PiecewiseLinearTransform is NaN."""
-    for op, operands in operators(drawn, "PiecewiseLinearTransform"):
-        given = [np.array(op.args.numbers(name, default=()), np.float32) for name in ("bounds", "slopes")]
-        bounds, slopes = given if given[0].size else (*operands[1:3], None, None)[:2]
-        if bounds is None or slopes is None or not bounds.size > slopes.size:
-            continue
-        pieces = slopes.size // (bounds.size - slopes.size)
-        if bool(np.isnan(bounds.ravel()[:: pieces + 1]).any()):
             return True
     return False
 
