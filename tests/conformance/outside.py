@@ -93,6 +93,12 @@ _CASES: Final[Mapping[str, Mapping[str, str]]] = {
     "more weights than rows": {
         "recorded/ops/SoftmaxWithLoss": "012",
     },
+    "keys beyond 32 bits": {
+        "recorded/ops/KeySplit": "002",
+    },
+    "more elements than examples and features": {
+        "recorded/ops/MergeDenseFeatureTensors": "007-008",
+    },
 }
 
 

@@ -20,8 +20,6 @@ from caffe2_frontend.emit.shapes import (
     Size,
     as_vector,
     cast,
-    leading,
-    product,
     reshape,
     size,
     size_vector,
@@ -60,16 +58,12 @@ def _operand(op: OpView, index: int) -> TensorInfo:
 def merge_dense(op: Op) -> tuple[Value, ...]:
     """MergeDenseFeatureTensors(data, presence; feature_ids) -> lengths, keys, values.
 
-    The features are columns; those that are present are kept. Of operands with more elements than rows and columns the
-    first in memory count.
+    The features are columns; those that are present are kept.
     """
     x, presence = op.input(0), op.input(1)
     require_min_rank(op, x, 2, "data")
     require_dtype(op, presence, (BOOL,), "presence")
-    shape = sizes(op, x, 0, 2)
-    if op.rank(x) > 2 or op.rank(presence) > 2:
-        presence = leading(op, presence, product(op, shape))
-    presence = reshape(op, presence, shape)
+    presence = reshape(op, presence, sizes(op, x, 0, 2))
     return *_present_keys(op, presence), op.emit("Compress", x, as_vector(op, presence))
 
 

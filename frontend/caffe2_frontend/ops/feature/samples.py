@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from caffe2_frontend.emit.arithmetic import reshape_like
+from caffe2_frontend.emit.arithmetic import binary, reshape_like
 from caffe2_frontend.emit.operand_checks import require_dtype, require_rank
 from caffe2_frontend.emit.random import random_uniform
 from caffe2_frontend.emit.rows.binary_search import search
@@ -24,13 +24,12 @@ _MATRIX = TensorInfo(FLOAT, (None, None))
 def dense_vector_to_id_list(op: Op) -> tuple[Value, Value]:
     """DenseVectorToIdList(X) -> lengths, ids (both int32).
 
-    The columns of each row whose elements, rounded half up, are not 0; and how many these are. A NaN is not 0.
+    The columns of each row whose elements, rounded half up, are not 0; and how many these are.
     """
     x = op.input(0)
     require_dtype(op, x, [FLOAT], "the operand")
     require_rank(op, x, 2, "the operand")
-    zero = op.emit("And", op.emit("Less", x, op.const(0.5, x)), op.emit("Greater", x, op.const(-1.5, x)))
-    nonzero = op.emit("Not", zero)
+    nonzero = op.emit("Or", binary(op, "GreaterOrEqual", x, 0.5), binary(op, "LessOrEqual", x, -1.5))
     lengths = op.emit("ReduceSum", cast(op, nonzero, INT32), op.const([1], np.int64), keepdims=0)
     columns = slice_axis(op, op.emit("NonZero", nonzero), 0, 1, 2)
     return lengths, cast(op, op.emit("Reshape", columns, op.const([-1], np.int64), shape=[None]), INT32)

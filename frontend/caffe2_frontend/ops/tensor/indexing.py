@@ -244,7 +244,7 @@ def gather_by_key(op: Op) -> Value:
 def key_split(op: Op) -> tuple[Value, ...]:
     """KeySplit(keys; categorical_limit) -> indices0, indices1, ...
 
-    For each key below ``categorical_limit`` the positions at which it occurs (int32). Keys wrap around at 32 bits.
+    For each key below ``categorical_limit`` the positions at which it occurs (int32).
     """
     keys = op.input(0)
     require_dtype(op, keys, [INT64], "the keys")
@@ -253,9 +253,9 @@ def key_split(op: Op) -> tuple[Value, ...]:
         op.unsupported(
             f"categorical_limit ({limit}) must be the number of outputs ({op.output_count})", code="invalid-argument"
         )
-    flat = cast(op, reshape(op, keys, [-1]), ir.DataType.INT32)
+    flat = reshape(op, keys, [-1])
     return tuple(
-        cast(op, true_indices(op, op.emit("Equal", flat, op.const(key, np.int32))), ir.DataType.INT32)
+        cast(op, true_indices(op, op.emit("Equal", flat, op.const(key, np.int64))), ir.DataType.INT32)
         for key in range(limit)
     )
 

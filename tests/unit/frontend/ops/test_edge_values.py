@@ -55,7 +55,6 @@ CASES = {
         "Split", (np.zeros((0, 2), np.int64),), (np.zeros((0, 2), np.int64),) * 3, {"axis": 0}
     ),
     "an axis of no elements is gated": Case("Glu", (np.zeros((2, 0), np.float32),), (np.zeros((2, 0), np.float32),)),
-    "a NaN is an id": Case("DenseVectorToIdList", (floats(0, NAN, NAN).reshape(1, 3),), (integers(2), integers(1, 2))),
     "an element is halfway between two codes": Case(
         "FloatToFusedRandRowwiseQuantized",
         (floats(0, 0.5, 1, 0.5).reshape(1, 4),),
