@@ -86,6 +86,7 @@ _CASES: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "no classes": {
         "recorded/ops/LabelCrossEntropyGradient": "006",
+        "recorded/ops/SpatialSoftmaxWithLoss": "009-010",
     },
     "weights of both signs that sum to 0": {
         "recorded/ops/SoftmaxWithLoss": "009",
@@ -98,6 +99,14 @@ _CASES: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "more elements than examples and features": {
         "recorded/ops/MergeDenseFeatureTensors": "007-008",
+    },
+    "more weights than pixels": {
+        "recorded/ops/SpatialSoftmaxWithLoss": "004-005",
+        "recorded/ops/SpatialSoftmaxWithLossGradient": "010",
+    },
+    "a pixel that does not count holds an infinity or a NaN": {
+        "recorded/ops/SpatialSoftmaxWithLoss": "006-008",
+        "recorded/ops/SpatialSoftmaxWithLossGradient": "012-014",
     },
 }
 

@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_frontend.emit.arithmetic import binary
-from caffe2_frontend.emit.shapes import cast, leading, product, reshape, size, size_vector, sizes
+from caffe2_frontend.emit.shapes import cast, reshape, size, size_vector, sizes
 from caffe2_frontend.lowering.op import Op, Value
 
 # Probabilities count as this at least, before their logarithm is taken or something is divided by them.
@@ -25,24 +25,13 @@ def loss_scale(op: Op) -> float:
 
 
 def pixel_weights(op: Op, weights: Value, x: Value) -> Value:
-    """Return weights, one for each pixel of the images ``x`` [N, C, H, W], as [N, H, W].
-
-    Of a tensor of another rank these are the first elements: Caffe2 does not look at its shape.
-    """
-    if op.rank(weights) == 3:
-        return weights
-    dims = [size(op, x, 0), *sizes(op, x, 2)]
-    return reshape(op, leading(op, weights, product(op, dims)), dims)
+    """Return weights, one for each pixel of the images ``x`` [N, C, H, W], as [N, H, W]."""
+    return weights if op.rank(weights) == 3 else reshape(op, weights, [size(op, x, 0), *sizes(op, x, 2)])
 
 
 def pixel_classes(op: Op, labels: Value) -> tuple[Value, Value]:
     """Return the classes of labelled pixels, 0 where the label is -1, and the mask of the pixels that count."""
     return binary(op, "Max", labels, 0), op.emit("Not", binary(op, "Equal", labels, _IGNORED_LABEL))
-
-
-def where_counted(op: Op, counts: Value, values: Value) -> Value:
-    """Return values where a pixel counts, and 0 elsewhere, where a product with 0 would keep a NaN."""
-    return op.emit("Where", counts, values, op.const(0.0, values))
 
 
 def one_hot(op: Op, labels: Value, like: Value, axis: int) -> Value:

@@ -15,7 +15,6 @@ from caffe2_frontend.emit.layers.losses import (
     loss_scale,
     pixel_classes,
     pixel_weights,
-    where_counted,
 )
 from caffe2_frontend.emit.layout import require_nchw
 from caffe2_frontend.emit.operand_checks import REALS, require_min_rank, require_rank, takes
@@ -188,23 +187,12 @@ def spatial_softmax_with_loss(op: Op) -> tuple[Value, Value]:
     require_rank(op, labels, 3, "the labels")
     probability = op.emit("Softmax", x, axis=1)
     classes, counts = pixel_classes(op, labels)
-    picked = squeeze(op, _of_classes(op, probability, classes, counts), [1])
-    losses = where_counted(op, counts, negative_log(op, picked, MIN_PROBABILITY))
+    picked = op.emit("GatherElements", probability, unsqueeze(op, classes, [1]), axis=1)
+    losses = negative_log(op, squeeze(op, picked, [1]), MIN_PROBABILITY)
     weights = cast(op, counts, ir.DataType.FLOAT)
     if op.has_input(2):
-        weights = where_counted(op, counts, pixel_weights(op, op.input(2), x))
+        weights = mul(op, weights, pixel_weights(op, op.input(2), x))
     return probability, _average(op, losses, weights)
-
-
-def _of_classes(op: Op, probability: Value, classes: Value, counts: Value) -> Value:
-    """The probability [N, 1, H, W] of the class of each pixel [N, H, W], any number of one that does not count."""
-    classes = unsqueeze(op, classes, [1])
-    if not op.static_dim(probability, 1):  # there may be no class, where no pixel counts: one is put before them
-        counted = unsqueeze(op, counts, [1])
-        more = cast(op, op.emit("Not", counted), op.dtype(probability))
-        probability = op.emit("Concat", more, probability, axis=1)
-        classes = add(op, classes, cast(op, counted, ir.DataType.INT64))
-    return op.emit("GatherElements", probability, classes, axis=1)
 
 
 @family.converts("Perplexity", expects={0: TensorInfo(ir.DataType.FLOAT, (None,))})

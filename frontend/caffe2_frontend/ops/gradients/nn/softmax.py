@@ -9,7 +9,7 @@ import onnx_ir as ir
 from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.arithmetic import aligned, binary, div, mul, reshape_like, scalar, sub, total
 from caffe2_frontend.emit.first_element import first_element
-from caffe2_frontend.emit.layers.losses import loss_scale, one_hot, pixel_classes, pixel_weights, where_counted
+from caffe2_frontend.emit.layers.losses import loss_scale, one_hot, pixel_classes, pixel_weights
 from caffe2_frontend.emit.layout import require_nchw
 from caffe2_frontend.emit.operand_checks import REALS, require_rank, takes
 from caffe2_frontend.emit.reductions import reduce_axes
@@ -98,9 +98,8 @@ def spatial_softmax_with_loss_gradient(op: Op) -> Value:
     targets = one_hot(op, classes, probability, axis=1)
     weights = cast(op, counts, op.dtype(probability))
     if count == 5:
-        weights = where_counted(op, counts, pixel_weights(op, op.input(2), x))
-    difference = sub(op, probability, targets)
-    difference = where_counted(op, unsqueeze(op, counts, [1]), mul(op, difference, unsqueeze(op, weights, [1])))
+        weights = mul(op, weights, pixel_weights(op, op.input(2), x))
+    difference = mul(op, sub(op, probability, targets), unsqueeze(op, weights, [1]))
     numerator = mul(op, loss, scale) if scale != 1.0 else loss
     return mul(op, difference, _over_total(op, numerator, weights, otherwise=loss))
 
