@@ -56,7 +56,7 @@ class Given(Initializer):
         if values.dtype not in NUMBERS:
             raise BuildError(f"parameter {name!r} is {values.dtype.name}, an element type that Caffe2 does not have")
         parameter = Parameter(name, values.dtype, values.shape, lambda: values, None, None, device)
-        return [OperatorDef.FromString(op) for op in fill_operators(parameter)]
+        return [OperatorDef.FromString(bytes(op)) for op in fill_operators(parameter)]
 
 
 def constant(value: float, dtype: int | None = None) -> Initializer:

@@ -12,6 +12,7 @@ from google.protobuf import text_format
 from google.protobuf.message import Message
 
 from caffe2_bridge.diagnostics import BridgeError
+from caffe2_bridge.diagnostics.log import LOGGER
 from caffe2_bridge.files.blobs.record_writer import Record
 from caffe2_bridge.files.databases import leveldb_file, lmdb_file, minidb
 from caffe2_bridge.files.predictor_db import predictor_records
@@ -19,7 +20,7 @@ from caffe2_bridge.files.replace import Writer, replace_files, replace_folder
 from caffe2_bridge.model import Model
 from caffe2_bridge.storage import Location, StorageError, locate, published
 
-_TEXT_LIMIT: Final = 2**31 - 1  # protobuf's limit of a message, all of which is written at once
+_LIMIT: Final = 2**31 - 1  # protobuf's, of a message
 
 
 def save(model: Model, path: Location, format: str = "pb") -> None:  # noqa: A002 - the public name
@@ -68,11 +69,17 @@ def _pb(model: Model, folder: Path) -> None:
             (folder / "predict_net.pb", _streamed(lambda: (model.predict_net.SerializeToString(),))),
         ]
     )
+    size = (folder / "init_net.pb").stat().st_size
+    if size > _LIMIT:
+        LOGGER.warning(
+            "%s has %s bytes, and Caffe2 reads no net above 2 GB; save the model in the format minidb for it",
+            folder / "init_net.pb", f"{size:,}",
+        )  # fmt: skip
 
 
 def _pbtxt(model: Model, folder: Path) -> None:
     size = sum(parameter.size * parameter.dtype.itemsize for parameter in model.init.parameters.values())
-    if size > _TEXT_LIMIT:
+    if size > _LIMIT:
         raise BridgeError(
             f"{folder}: protobuf text is limited to 2 GB, and the parameters have {size:,} bytes; use the format pb"
         )
@@ -99,7 +106,7 @@ def save_records(records: Iterable[Record], path: Location, format: str) -> None
 
 
 def _minidb(records: Iterable[Record], file: Path) -> None:
-    replace_files([(file, _streamed(lambda: (minidb.record(key, value) for key, value in records)))])
+    replace_files([(file, _streamed(lambda: minidb.content(records)))])
 
 
 def _lmdb(records: Iterable[Record], folder: Path) -> None:

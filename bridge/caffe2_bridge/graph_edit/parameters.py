@@ -80,7 +80,7 @@ def construct_init_net_from_params(
     net = NetDef(name="init", external_output=list(params))
     for name, value in params.items():
         for serialized in fill_operators(_parameter(name, value, devices.get(name))):
-            net.op.append(OperatorDef.FromString(serialized))
+            net.op.append(OperatorDef.FromString(bytes(serialized)))
     return net
 
 

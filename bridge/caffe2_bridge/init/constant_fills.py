@@ -103,8 +103,11 @@ def byte_string(op: FillOp) -> Filled:
 def _byte_reader(values: Values, number: int) -> Callable[[], Array]:
     def read() -> Array:
         span = wire.payloads(values.message(), number)[-1]
-        out = np.frombuffer(span.view, np.uint8).copy()
-        span.release()
+        out = np.empty(len(span), np.uint8)
+        at = 0
+        for piece in span.pieces():
+            out[at : at + len(piece)] = np.frombuffer(piece, np.uint8)
+            at += len(piece)
         return out
 
     return read

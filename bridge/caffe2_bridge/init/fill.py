@@ -46,7 +46,7 @@ class Values:
         if kind == wire.FLOATS:
             return wire.fixed(span, kind, "<f4").astype(dtype, copy=False)
         if kind == wire.INTS:
-            return wire.varints(span, kind).astype(dtype, copy=False)
+            return wire.varints(span, kind, dtype)
         texts = wire.payloads(span, kind)
         out = np.empty(len(texts), dtype)
         out[:] = [text.tobytes() for text in texts]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from caffe2_bridge.diagnostics import BridgeError
 from caffe2_bridge.netdef.parameters import Array, Parameter
 from caffe2_bridge.proto.caffe2_pb2 import Argument, NetDef, OperatorDef, TensorProto
 from caffe2_bridge.wire import write as wire_write
+from caffe2_bridge.wire.write import Pieces
 
 # The operator that fills a tensor of each type, and the field of its argument that holds the values.
 _FILLS: Final = {
@@ -38,20 +39,24 @@ _CONVERTED: Final = {
 }
 
 
-def fill_net(parameters: Iterable[Parameter], rest: Iterable[OperatorDef], name: str = "init") -> Iterator[bytes]:
+def fill_net(
+    parameters: Iterable[Parameter], rest: Iterable[OperatorDef], name: str = "init"
+) -> Iterator[bytes | memoryview]:
     """Yield a serialized init net in pieces: a fill for each parameter, then the operators of ``rest``.
+
+    One parameter at a time is in memory, and pieces of what is written of it.
 
     Raises BridgeError for a parameter that no Caffe2 operator fills exactly.
     """
     yield NetDef(name=name).SerializeToString()
     for parameter in parameters:
         for op in fill_operators(parameter):
-            yield wire_write.encode_len(NetDef.OP_FIELD_NUMBER, op)
+            yield from wire_write.len_field(NetDef.OP_FIELD_NUMBER, op)
     for proto in rest:
         yield wire_write.encode_len(NetDef.OP_FIELD_NUMBER, proto.SerializeToString())
 
 
-def fill_operators(parameter: Parameter) -> Iterator[bytes]:
+def fill_operators(parameter: Parameter) -> Iterator[Pieces]:
     """Yield the serialized operators that fill a parameter: one, or for rare types a fill and a conversion.
 
     Raises BridgeError as :func:`fill_net` does.
@@ -65,38 +70,39 @@ def fill_operators(parameter: Parameter) -> Iterator[bytes]:
         return
     converted = _CONVERTED.get(parameter.dtype)
     if converted is None:
-        yield _fill(parameter, parameter.name, values)
+        yield _fill(parameter, parameter.name, values, parameter.dtype)
         return
     filled, operator = converted
     inner = f"{parameter.name}__{filled.name}"
-    yield _fill(parameter, inner, values.astype(filled))
+    yield _fill(parameter, inner, values, filled)
     yield _computed(parameter, operator, [inner], parameter.name)
 
 
-def _fill(parameter: Parameter, output: str, values: Array) -> bytes:
-    if values.dtype not in _FILLS:
-        raise BridgeError(f"parameter {parameter.name!r} is {values.dtype}, which no operator of Caffe2 fills")
-    kind, number = _FILLS[values.dtype]
+def _fill(parameter: Parameter, output: str, values: Array, filled: np.dtype[Any]) -> Pieces:
+    """Fill a blob with values, as elements of the type ``filled``."""
+    if filled not in _FILLS:
+        raise BridgeError(f"parameter {parameter.name!r} is {filled}, which no operator of Caffe2 fills")
+    kind, number = _FILLS[filled]
     if kind == "GivenTensorByteStringToUInt8Fill":
-        payload = wire_write.encode_len(number, values.tobytes())
+        payload = wire_write.len_field(number, wire_write.raw_bytes(values))
     elif number == wire.STRINGS:
-        payload = b"".join(wire_write.encode_len(number, bytes(text)) for text in values.reshape(-1))
+        payload = wire_write.concatenated(*(wire_write.encode_len(number, bytes(text)) for text in values.reshape(-1)))
     elif number == wire.INTS:
-        payload = wire_write.encode_varints(values, number)
+        payload = wire_write.varints(values, number)
     else:
-        payload = wire_write.encode_fixed(number, values.astype(np.float32))
+        payload = wire_write.fixed_fields(number, values, np.float32)
     return _operator(parameter, kind, output, (), payload)
 
 
-def _computed(parameter: Parameter, operator: OperatorDef, inputs: Iterable[str], output: str) -> bytes:
-    """An operator of the init net that computes a blob from others, where the parameter is."""
+def _computed(parameter: Parameter, operator: OperatorDef, inputs: Iterable[str], output: str) -> Pieces:
+    """Return an operator of the init net that computes a blob from others, where the parameter is."""
     made = OperatorDef()
     made.CopyFrom(operator)
     made.input.extend(inputs)
     made.output.append(output)
     if parameter.device is not None:
         made.device_option.CopyFrom(parameter.device)
-    return made.SerializeToString()
+    return wire_write.concatenated(made.SerializeToString())
 
 
 def _are_floats(values: Array) -> bool:
@@ -104,7 +110,7 @@ def _are_floats(values: Array) -> bool:
         return np.array_equal(values.astype(np.float32), values, equal_nan=True)
 
 
-def _sum_of_fills(parameter: Parameter, values: Array) -> Iterator[bytes]:
+def _sum_of_fills(parameter: Parameter, values: Array) -> Iterator[Pieces]:
     """Yield the operators that add up numbers of float32 to float64 values.
 
     Fills hold float32 numbers. Three of them, of 24 bits each, have the 53 bits of a double, and their sum is exact,
@@ -124,14 +130,16 @@ def _sum_of_fills(parameter: Parameter, values: Array) -> Iterator[bytes]:
         )
     names = [f"{parameter.name}__{index}" for index in range(3)]
     for name, part in zip(names, parts, strict=True):
-        yield _fill(parameter, name, part)
+        yield _fill(parameter, name, part, parameter.dtype)
     yield _computed(parameter, OperatorDef(type="Sum"), names, parameter.name)
 
 
-def _int8_fill(parameter: Parameter, values: Array) -> bytes:
+def _int8_fill(parameter: Parameter, values: Array) -> Pieces:
     wide = parameter.dtype == np.int32
     payload = (
-        wire_write.encode_varints(values, wire.INTS) if wide else wire_write.encode_len(wire.STRING, values.tobytes())
+        wire_write.varints(values, wire.INTS)
+        if wide
+        else wire_write.len_field(wire.STRING, wire_write.raw_bytes(values))
     )
     arguments = (
         Argument(name="Y_scale", f=parameter.scale),
@@ -141,10 +149,11 @@ def _int8_fill(parameter: Parameter, values: Array) -> bytes:
     return _operator(parameter, kind, parameter.name, arguments, payload)
 
 
-def _operator(parameter: Parameter, kind: str, output: str, arguments: Iterable[Argument], payload: bytes) -> bytes:
+def _operator(parameter: Parameter, kind: str, output: str, arguments: Iterable[Argument], payload: Pieces) -> Pieces:
     shape = Argument(name="shape", ints=parameter.shape)
     op = OperatorDef(type=kind, output=[output], arg=[shape, *arguments])
     if parameter.device is not None:
         op.device_option.CopyFrom(parameter.device)
-    values = wire_write.encode_len(OperatorDef.ARG_FIELD_NUMBER, Argument(name="values").SerializeToString(), payload)
-    return op.SerializeToString() + values
+    name = Argument(name="values").SerializeToString()
+    values = wire_write.len_field(OperatorDef.ARG_FIELD_NUMBER, name, payload)
+    return wire_write.concatenated(op.SerializeToString(), values)

@@ -120,9 +120,25 @@ def count_fixed(span: Span, number: int, width: int) -> int:
     return count
 
 
-def varints(span: Span, number: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Decode all values of a repeated integer field of a message, packed or not, as int64."""
-    parts: list[npt.NDArray[np.int64]] = []
+def varints(span: Span, number: int, dtype: npt.DTypeLike = np.int64) -> np.ndarray[tuple[int], np.dtype[Any]]:
+    """Decode all values of a repeated integer field of a message, packed or not, into a new array of a type."""
+    return _joined([values.astype(dtype, copy=False) for values in _varints(span, number)], np.dtype(dtype))
+
+
+def _joined(parts: list[npt.NDArray[Any]], dtype: np.dtype[Any]) -> np.ndarray[tuple[int], np.dtype[Any]]:
+    """Concatenate arrays, and drop each once it is copied: the result takes memory as it is filled."""
+    out = np.empty(sum(part.size for part in parts), dtype)
+    filled = 0
+    parts.reverse()
+    while parts:
+        part = parts.pop()
+        out[filled : filled + part.size] = part
+        filled += part.size
+    return out
+
+
+def _varints(span: Span, number: int) -> Iterator[npt.NDArray[np.int64]]:
+    """Decode values of a repeated integer field, chunk by chunk."""
     at = span.start
     while at < span.end:
         tag, start = varint(span, at)
@@ -131,18 +147,17 @@ def varints(span: Span, number: int) -> np.ndarray[tuple[int], np.dtype[np.int64
                 data = np.frombuffer(span.buffer.view, np.uint8, end - first, first)
                 stops = np.flatnonzero(data < 0x80)
                 starts = np.concatenate(([0], stops[:-1] + 1))
-                parts.append(_decode(data, starts[1::2], stops[1::2]))
+                yield _decode(data, starts[1::2], stops[1::2])
                 span.buffer.release(first, end)
                 at = end
             continue
         field = next(fields(span.within(at, span.end)))
         if field.number == number and field.kind == LEN:
-            parts.extend(_packed(span, field))
+            yield from _packed(span, field)
         elif field.number == number and field.kind == VARINT:
             value = varint(span, field.start)[0]
-            parts.append(np.array([value], np.uint64).view(np.int64))
+            yield np.array([value], np.uint64).view(np.int64)
         at = field.end
-    return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
 
 def count_varints(span: Span, number: int) -> int:

@@ -10,7 +10,7 @@ from google.protobuf.message import DecodeError
 
 from caffe2_bridge import wire
 from caffe2_bridge.diagnostics import NetFormatError, RunError
-from caffe2_bridge.files.blobs.record_writer import CHUNK_SIZE, Record, encode_values, text_record
+from caffe2_bridge.files.blobs.record_writer import CHUNK_SIZE, encode_values, text_record
 from caffe2_bridge.files.blobs.records import SEPARATOR, Blob
 from caffe2_bridge.netdef.parameters import NUMBERS, Array, Int8Tensor
 from caffe2_bridge.proto.caffe2_pb2 import PROTO_CPU, BlobProto, DeviceOption, QTensorProto, TensorProto
@@ -32,7 +32,7 @@ def encode_blob(name: str, value: Array | Int8Tensor | bytes) -> bytes:
 
 def blob_records(
     name: str, value: Array | Int8Tensor | bytes, *, chunk_size: int = CHUNK_SIZE, as_bfloat16: bool = False
-) -> Iterator[Record]:
+) -> Iterator[tuple[str, bytes]]:
     """Yield the keys and values of a blob in a database, byte for byte as Caffe2's Save.
 
     Args:
@@ -88,9 +88,7 @@ def _quantized(name: str, tensor: Int8Tensor) -> bytes:
     ).SerializeToString()
     values = b""
     if data.size:
-        values = wire_write.encode_len(
-            QTensorProto.DATA_FIELD_NUMBER, wire_write.encode_varints(data.reshape(-1).astype(np.int64))
-        )
+        values = wire_write.encode_len(QTensorProto.DATA_FIELD_NUMBER, wire_write.encode_varints(data))
     rest = QTensorProto(name=name, data_type=NUMBERS[data.dtype]).SerializePartialToString()
     return head + values + rest
 

@@ -240,10 +240,10 @@ def _quantized(name: str, stored: list[Fetch]) -> Parameter:
         )
 
     def make() -> Array:
-        values = wire.varints(tensor(), QTensorProto.DATA_FIELD_NUMBER)
+        values = wire.varints(tensor(), QTensorProto.DATA_FIELD_NUMBER, dtype)
         if values.size != math.prod(shape):
             raise NetFormatError(f"tensor {name!r} of shape {list(shape)} holds {values.size} elements")
-        return values.astype(dtype).reshape(shape)
+        return values.reshape(shape)
 
     return Parameter(name, dtype, shape, make, float(light.scale), int(light.bias))
 

@@ -166,7 +166,7 @@ def write(folder: Path, records: Iterable[Record]) -> None:
     """
     with _writing(folder) as database:
         for key, value in records:
-            database.put(key.encode(), value)
+            database.put(key.encode(), bytes(value))
 
 
 def put_all(folder: Path, records: Iterable[tuple[bytes, bytes]]) -> None:

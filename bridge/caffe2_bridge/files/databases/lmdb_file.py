@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from caffe2_bridge.diagnostics import BridgeError, NetFormatError
 from caffe2_bridge.files.blobs.record_writer import Record
 from caffe2_bridge.files.blobs.records import Blob, Fetch, decode_key, gather
@@ -18,6 +20,7 @@ from caffe2_bridge.files.optional_packages import required
 from caffe2_bridge.files.replace import replace_files
 from caffe2_bridge.regular_file import require_replaceable
 from caffe2_bridge.wire import Buffer
+from caffe2_bridge.wire.write import Pieces
 
 DATA: Final = "data.mdb"
 _FIRST_MAP: Final = 1 << 24  # bytes; doubled while it is too small
@@ -88,11 +91,38 @@ def _records(tree: Tree) -> Iterator[tuple[str, Fetch]]:
 
 
 def write(path: Path, records: Iterable[Record]) -> None:
-    """Write a database into an empty file. Raises BridgeError for a name that is too long for LMDB."""
-    _write_each(path, ((key.encode(), value) for key, value in records))
+    """Write a database into an empty file. Raises BridgeError for a name that is too long for LMDB.
+
+    LMDB copies a value from one buffer to another. For one that is made while it is written, zeros make room, which
+    take no memory until they are copied, and the value is written there once LMDB has closed the file.
+    """
+    made: dict[bytes, Pieces] = {}
+
+    def values() -> Iterator[tuple[bytes, bytes | memoryview]]:
+        for name, value in records:
+            key = name.encode()
+            if isinstance(value, Pieces):
+                made[key] = value
+                yield key, memoryview(np.zeros(len(value), np.uint8))
+            else:
+                made.pop(key, None)
+                yield key, value
+
+    _write_each(path, values())
+    if made:
+        _write_into(path, made)
 
 
-def _write_each(path: Path, records: Iterable[tuple[bytes, bytes]]) -> None:
+def _write_into(path: Path, values: Mapping[bytes, Pieces]) -> None:
+    """Write values where a database has room for them."""
+    places = {key: room.start for key, room in _open(path).records() if key in values}
+    with path.open("r+b") as file:
+        for key, value in values.items():
+            file.seek(places[key])
+            file.writelines(value)
+
+
+def _write_each(path: Path, records: Iterable[tuple[bytes, bytes | memoryview]]) -> None:
     """Write records, one after another, so that no more than one is in memory."""
     with _writing(path) as environment:
         for record in records:
@@ -128,7 +158,7 @@ def _map_size(path: Path) -> int:
     return size
 
 
-def _put(environment: Any, records: Sequence[tuple[bytes, bytes]]) -> None:
+def _put(environment: Any, records: Sequence[tuple[bytes, bytes | memoryview]]) -> None:
     """Write records in one transaction; the map grows until it has room for them."""
     lmdb = required("lmdb", "LMDB databases")
     longest = environment.max_key_size()

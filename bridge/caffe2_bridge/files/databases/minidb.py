@@ -6,15 +6,17 @@ A record is the length of the key and of the value, each a little-endian int32, 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from caffe2_bridge import wire
-from caffe2_bridge.diagnostics import NetFormatError
+from caffe2_bridge.diagnostics import BridgeError, NetFormatError
+from caffe2_bridge.files.blobs.record_writer import Record
 from caffe2_bridge.files.blobs.records import Blob, decode_key, gather
 
 _LENGTHS: Final = struct.Struct("<ii")
 _MAX_KEY_LENGTH: Final = 4095
+_LONGEST: Final = 2**31 - 1  # bytes of a value
 
 
 def looks_like_minidb(head: bytes, size: int) -> bool:
@@ -55,6 +57,16 @@ def blobs(span: wire.Span) -> Mapping[str, Blob]:
 def record(key: str, value: bytes) -> bytes:
     """Encode a record."""
     return raw_record(key.encode(), value)
+
+
+def content(records: Iterable[Record]) -> Iterator[bytes | memoryview]:
+    """Yield a database in pieces. Raises BridgeError for a value that is too long for minidb."""
+    for key, value in records:
+        if len(value) > _LONGEST:
+            raise BridgeError(f"blob {key!r} takes {len(value):,} bytes, but minidb allows at most {_LONGEST:,}")
+        name = key.encode()
+        yield _LENGTHS.pack(len(name), len(value)) + name
+        yield from (value,) if isinstance(value, bytes) else value
 
 
 def raw_record(key: bytes, value: bytes) -> bytes:

@@ -229,3 +229,25 @@ def test_a_reader_finds_the_model_whose_save_was_killed_between_its_renames(
         model = c2.load(path)
         assert (model.predict_net.name, model.params["float"].tolist()) == ("predict", [1])
     assert (tmp_path / ".caffe2-bridge-save").exists()  # reading changes nothing
+
+
+def test_a_net_that_caffe2_does_not_read_is_written_with_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = model_of([parameter("float", np.ones(100), np.float32)])
+    c2.save(model, tmp_path)
+    assert not caplog.messages
+    monkeypatch.setattr("caffe2_bridge.files.saver._LIMIT", 400)
+    c2.save(model, tmp_path)
+    (message,) = caplog.messages
+    assert "init_net.pb has 5" in message
+    assert message.endswith("and Caffe2 reads no net above 2 GB; save the model in the format minidb for it")
+    assert c2.load(tmp_path).params["float"].sum() == 100
+
+
+def test_a_value_that_minidb_cannot_hold_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(minidb, "_LONGEST", 1000)
+    large = parameter("weight", np.full(1000, 200), np.uint8, scale=0.5, zero_point=128)
+    with pytest.raises(c2.BridgeError, match=r"blob 'weight' takes 2,0.* bytes, but minidb allows at most 1,000"):
+        c2.save(model_of([large]), tmp_path / "m", "minidb")
+    assert not list(tmp_path.iterdir())

@@ -156,3 +156,36 @@ def test_a_mapped_file_costs_its_result_only(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found, values)
     # NumPy counts an array that it shrinks in place once until release 2.4, and twice since.
     assert peak < peak_of(shrunk)[1] + 0.25 * values.nbytes  # Python floats would be 64 MB, and a copy 8
+
+
+SMALL = [np.int8, np.uint8, np.bool_, np.int16, np.uint16, np.int32, np.int64]
+
+
+@pytest.mark.parametrize("dtype", SMALL)
+def test_integers_of_every_type_are_written_as_protobuf_writes_them(dtype: type[np.generic]) -> None:
+    values = np.random.default_rng(3).integers(-(2**63), 2**63 - 1, 700_001).astype(dtype)  # more than a piece
+    values[:4] = np.array([0, 1, -1, 127]).astype(dtype)
+    for number in (wire.INTS, None):
+        pieces = wire_write.varints(values, number)
+        data = bytes(pieces)
+        assert len(data) == len(pieces)
+        message = data if number else wire_write.encode_len(wire.INTS, data)
+        np.testing.assert_array_equal(wire.varints(wire.Span.of(message), wire.INTS), values.astype(np.int64))
+    assert Argument(ints=map(int, values[:1000])).SerializeToString() == wire_write.encode_varints(
+        values[:1000], wire.INTS
+    )
+
+
+def test_fields_are_made_while_they_are_written() -> None:
+    values = np.arange(700_001, dtype=np.float64)
+    field = wire_write.len_field(3, b"ab", wire_write.fixed_fields(wire.FLOATS, values, np.float32))
+    assert bytes(field) == wire_write.encode_len(
+        3, b"ab", wire_write.encode_fixed(wire.FLOATS, values.astype(np.float32))
+    )
+    assert len(bytes(field)) == len(field)
+    tracemalloc.start()
+    for piece in field:
+        del piece
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < values.nbytes
