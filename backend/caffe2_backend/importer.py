@@ -108,7 +108,7 @@ def _begin(model: ir.Model, options: ImportOptions) -> Import:
 
 
 def _init_net(parameters: Mapping[str, Parameter]) -> InitNet:
-    def serialized() -> Iterator[bytes]:
+    def serialized() -> Iterator[bytes | memoryview]:
         return fill_net(parameters.values(), ())
 
     return InitNet(parameters, serialized=serialized)

@@ -71,7 +71,7 @@ def save_to_db(
     _check_reads(predictor_export_meta)
     meta = get_meta_net_def(predictor_export_meta)
     # Databases that sort their records take them in order. The nets' key sorts first.
-    records = [text_record(META_NET_DEF, meta.SerializeToString())]
+    records: list[Record] = [text_record(META_NET_DEF, meta.SerializeToString())]
     for name in sorted(set(predictor_export_meta.parameters)):
         records += _records(name)
     save_records(records, db_destination, db_type.lower())

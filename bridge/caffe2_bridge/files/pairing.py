@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -102,7 +102,8 @@ def files_in(folder: P, stems: Sequence[str] = ()) -> list[P]:
     Those of a save that a killed process began to rename are there already. Of a remote folder that cannot be listed,
     those with the given names without suffixes. Raises OSError.
     """
-    saved = {folder / name for name in journal.pending(folder)} if isinstance(folder, Path) else set()
+    pending: Iterable[str] = journal.pending(folder) if isinstance(folder, Path) else ()
+    saved = {folder / name for name in pending}
     try:
         return sorted(saved | {file for file in folder.iterdir() if file.is_file() and not file.name.startswith(".")})
     except NotListableError:

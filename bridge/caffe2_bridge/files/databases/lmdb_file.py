@@ -103,7 +103,7 @@ def write(path: Path, records: Iterable[Record]) -> None:
             key = name.encode()
             if isinstance(value, Pieces):
                 made[key] = value
-                yield key, memoryview(np.zeros(len(value), np.uint8))
+                yield key, np.zeros(len(value), np.uint8).data
             else:
                 made.pop(key, None)
                 yield key, value

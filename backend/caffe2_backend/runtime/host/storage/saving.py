@@ -90,7 +90,7 @@ def _write(db_type: str, path: Path, records: Iterable[Record]) -> None:
         database = create_database(db_type, path, Mode.NEW)
         transaction = database.transaction()
         for key, value in records:
-            transaction.put(key.encode(), value)
+            transaction.put(key.encode(), bytes(value))
         transaction.commit()
         database.close()
         return
