@@ -73,8 +73,8 @@ def draw_fills(model: Model) -> tuple[Model, tuple[str, ...]]:
     if not drawn:
         return model, ()
 
-    def serialized() -> Iterator[bytes]:
+    def serialized() -> Iterator[bytes | memoryview]:
         return fill_net(init.parameters.values(), (op.proto for op in init.rest))
 
-    constant = dataclasses.replace(init, serialized=serialized, random=frozenset())
+    constant = dataclasses.replace(init, serialized=serialized, random={})
     return Model(model.predict_net, constant, model.source), drawn
