@@ -15,7 +15,7 @@ from conformance.recording import operator
 from caffe2_backend.predictor_exporter import PredictorExportMeta, get_meta_net_def, save_to_db
 from caffe2_backend.workspace import RunNetOnce, WorkspaceGuard
 from caffe2_bridge import Model, load, save
-from caffe2_bridge.files.blobs.record_writer import tensor_records, text_record
+from caffe2_bridge.files.blobs.record_writer import Record, tensor_records, text_record
 from caffe2_bridge.files.predictor_db import META_NET_DEF
 from caffe2_bridge.files.saver import save_records
 from caffe2_bridge.netdef.parameters import Parameter
@@ -67,7 +67,7 @@ def _files(folder: Path) -> None:
         both = get_meta_net_def(described("wide"))
         both.MergeFrom(get_meta_net_def(described("narrow")))
     both.modelInfo.predictorType = "MULTI_PREDICTOR"
-    records = [text_record(META_NET_DEF, both.SerializeToString())]
+    records: list[Record] = [text_record(META_NET_DEF, both.SerializeToString())]
     for name, values in model.params.items():
         records += tensor_records(Parameter(name, values.dtype, values.shape, partial(np.asarray, values)))
     save_records(records, folder / "both.minidb", "minidb")
