@@ -89,6 +89,13 @@ class InitNet:
             return len(self.serialized.span)
         return sum(parameter.size * parameter.dtype.itemsize for parameter in self.parameters.values())
 
+    def operators(self) -> Iterator[OperatorDef]:
+        """Yield the operators of the net, in order; of one that is stored, one at a time is in memory."""
+        if isinstance(self.serialized, _Stored):
+            _, operators = _from_span(self.serialized.span)
+            return (operator.whole() for operator in operators)
+        return iter(self.net.op)
+
     def stored_operators(self) -> tuple[NetDef, Iterator[tuple[OperatorDef, Values | None]]] | None:
         """The net without its operators, and these in order, read one at a time from where the net is stored.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, TypeAlias
 
@@ -11,6 +12,7 @@ import onnx
 from caffe2_backend.validation.runtimes import AnyModel
 from caffe2_bridge.control import inner_operators
 from caffe2_bridge.init.fill_nets import fill_net
+from caffe2_bridge.init.fills import RANDOM
 from caffe2_bridge.init.random_operators import is_random
 from caffe2_bridge.model import Model
 from caffe2_bridge.netdef.views import NetView
@@ -69,12 +71,21 @@ def draw_fills(model: Model) -> tuple[Model, tuple[str, ...]]:
         The model, and the names of the parameters whose fills were replaced.
     """
     init = model.init
-    drawn = tuple(name for name in init.parameters if name in init.random)
+    if not init.random:
+        return model, ()
+    written = Counter(name for op in init.operators() for name in op.output)
+    drawn = {
+        op.output[0]: init.parameters[op.output[0]]
+        for op in init.operators()
+        if op.type in RANDOM and op.output[0] in init.parameters and written[op.output[0]] == 1
+    }
     if not drawn:
         return model, ()
 
     def serialized() -> Iterator[bytes | memoryview]:
-        return fill_net(init.parameters.values(), (op.proto for op in init.rest))
+        for op in init.operators():
+            name = op.output[0] if op.output else ""
+            yield from fill_net([drawn[name]], ()) if name in drawn else fill_net((), [op])
 
     constant = dataclasses.replace(init, serialized=serialized, random={})
-    return Model(model.predict_net, constant, model.source), drawn
+    return Model(model.predict_net, constant, model.source), tuple(drawn)
