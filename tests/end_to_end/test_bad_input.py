@@ -192,6 +192,12 @@ def test_an_input_that_nothing_feeds(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert "input 'z' does not exist: the model has the inputs" in result.stderr
     assert not (tmp_path / "out.npz").exists()
+    np.savez(tmp_path / "in.npz", seq_lengths=np.ones(1, np.int32))
+    result = call("run", CHAR_RNN, "--inputs", tmp_path / "in.npz", "-o", tmp_path / "out.npz")
+    assert result.exit_code == 1
+    assert "'input_blob', " in result.stderr
+    assert "are not given (input_blob: " in result.stderr
+    assert not (tmp_path / "out.npz").exists()
 
 
 def test_findings_in_bodies_have_their_place() -> None:

@@ -113,8 +113,10 @@ def test_real_caffe2_computes_the_same_again(number: int) -> None:
             wrong.append(f"{ref.id}: {result.error[-300:]}")
             continue
         given = dict(zip(case.outputs, (result.outputs[name] for name in run.outputs or ()), strict=True))
-        if mismatches(case.outputs, given):
-            wrong += [f"{ref.id}: {text}" for text in mismatches(computed_here(case), given)]
+        differences = mismatches(case.outputs, given)
+        if differences and case.quantized:
+            differences = mismatches(computed_here(case), given)
+        wrong += [f"{ref.id}: {text}" for text in differences]
     assert not wrong, "\n".join(wrong)
 
 
