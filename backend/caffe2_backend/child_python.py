@@ -6,7 +6,6 @@ downloaded models would run. PYTHONPATH holds as in this process: whoever sets i
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from typing import Final
 import caffe2_backend
 import caffe2_bridge
 import caffe2_frontend
+from caffe2_bridge.environment import environment_variable
 
 SAFE_PATH: Final = "PYTHONSAFEPATH"
 
@@ -36,12 +36,5 @@ def isolated_python(program: str, *arguments: str) -> list[str]:
 @contextmanager
 def isolated_children() -> Iterator[None]:
     """Isolate the Python processes that others start meanwhile, such as those of multiprocessing."""
-    before = os.environ.get(SAFE_PATH)
-    os.environ[SAFE_PATH] = "1"
-    try:
+    with environment_variable(SAFE_PATH, "1"):
         yield
-    finally:
-        if before is None:
-            os.environ.pop(SAFE_PATH, None)
-        else:
-            os.environ[SAFE_PATH] = before

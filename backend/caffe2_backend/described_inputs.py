@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import SequenceMatcher
 from typing import Final
 
 import onnx
 import onnx_ir as ir
 
 from caffe2_bridge.diagnostics import OptionError
+from caffe2_bridge.diagnostics.nearest import nearest_first
+from caffe2_frontend.interop.input_hint import inputs_hint
 from caffe2_frontend.interop.types import Dim, TensorInfo
 
 # Sizes of open dims in examples: of a batch, or of an image [N,C,H,W].
@@ -66,10 +67,7 @@ def sizes_hint(inputs: Iterable[ir.Value]) -> str:
     examples = {str(value.name): _example(value) for value in inputs if _is_open(value)}
     if not examples:
         return ""
-    command = " ".join(
-        f"--input '{name}={dtype}[{','.join(map(str, dims))}]'" for name, (dtype, dims) in examples.items()
-    )
-    return f"fix the sizes, such as {command}, or inputs={examples!r}"
+    return f"fix the sizes, such as {inputs_hint(examples)}"
 
 
 def _describe(value: ir.Value, info: TensorInfo, sizes: dict[str, Dim]) -> None:
@@ -108,20 +106,18 @@ def _plain(dim: int | ir.SymbolicDim | None) -> Dim:
 
 def _unknown(name: str, names: Sequence[str]) -> str:
     """Why an input cannot be described, with the inputs that exist, the nearest first."""
-    nearest = sorted(names, key=lambda known: -SequenceMatcher(None, name, known).ratio())
-    return f"the model has no input {name!r}: its inputs are {', '.join(map(repr, nearest))}"
+    return f"the model has no input {name!r}: its inputs are {', '.join(map(repr, nearest_first(names, [name])))}"
 
 
 def _is_open(value: ir.Value) -> bool:
     return isinstance(value.type, ir.TensorType) and value.shape is not None and not value.shape.is_static()
 
 
-def _example(value: ir.Value) -> tuple[str, list[int]]:
+def _example(value: ir.Value) -> TensorInfo:
     assert value.shape is not None
-    assert value.dtype is not None
     usual = _EXAMPLE_IMAGE if len(value.shape) == len(_EXAMPLE_IMAGE) else (_EXAMPLE,) * len(value.shape)
     dims = [dim if isinstance(dim, int) else size for dim, size in zip(value.shape, usual, strict=True)]
-    return _dtype(value.dtype), dims
+    return TensorInfo(value.dtype, tuple(dims))
 
 
 def _dtype(dtype: ir.DataType) -> str:

@@ -17,6 +17,7 @@ from functools import lru_cache
 from typing import Final
 
 from caffe2_bridge.diagnostics import OptionError
+from caffe2_bridge.environment import environment_variable
 
 VARIABLE: Final = "CAFFE2_BRIDGE_LIMITS"
 
@@ -115,15 +116,8 @@ def limits(**bounds: int) -> Iterator[Limits]:
 def limits_of_processes(text: str) -> Iterator[None]:
     """Set limits, as :func:`parse_limits` reads them, of this process and of those that it starts meanwhile."""
     parse_limits(text)
-    before = os.environ.get(VARIABLE)
-    os.environ[VARIABLE] = ",".join(filter(None, (before, text)))
-    try:
+    with environment_variable(VARIABLE, ",".join(filter(None, (os.environ.get(VARIABLE), text)))):
         yield
-    finally:
-        if before is None:
-            del os.environ[VARIABLE]
-        else:
-            os.environ[VARIABLE] = before
 
 
 def parse_limits(text: str) -> dict[str, int]:

@@ -14,6 +14,7 @@ import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import ArgumentError, OpView
 from caffe2_bridge.proto.caffe2_pb2 import TensorProto
+from caffe2_frontend.interop.classes import Classes
 from caffe2_frontend.interop.types import CAFFE2_TO_ONNX
 
 # All operands and results have one type.
@@ -54,14 +55,16 @@ def infer_input_types(
         inputs: the inputs.
         known: the types of parameters, and of inputs that are described.
     """
-    groups = _Groups()
+    groups = Classes()
     plain = [op for op in ops if not op.proto.domain]
     for op in plain:
-        groups.join(_alike(op))
+        first, *others = [name for name in _alike(op) if name] or [""]  # operands that are left out have no name
+        for name in others:
+            groups.unite(first, name)
     types: dict[str, set[ir.DataType]] = {}
     for name, dtype in (*known.items(), *(found for op in plain for found in _told(op))):
-        types.setdefault(groups.find(name), set()).add(dtype)
-    found = {name: types.get(groups.find(name), set()) for name in inputs}
+        types.setdefault(groups.root(name), set()).add(dtype)
+    found = {name: types.get(groups.root(name), set()) for name in inputs}
     return {name: next(iter(told)) for name, told in found.items() if len(told) == 1}
 
 
@@ -86,23 +89,3 @@ def _told(op: OpView) -> Iterator[tuple[str, ir.DataType]]:
             dtype = CAFFE2_TO_ONNX.get(chosen)
     if dtype is not None and op.outputs:
         yield op.outputs[0], dtype
-
-
-class _Groups:
-    """Disjoint sets of names, each with one of them as its representative."""
-
-    def __init__(self) -> None:
-        self._next: dict[str, str] = {}
-
-    def find(self, name: str) -> str:
-        """The representative of a name; the way to it is halved, so that the next search is shorter."""
-        while (other := self._next.get(name, name)) != name:
-            self._next[name] = self._next.get(other, other)
-            name = other
-        return name
-
-    def join(self, names: Sequence[str]) -> None:
-        """Make one set of those of these names; operands that are left out have none."""
-        named = [name for name in names if name]
-        for name in named[1:]:
-            self._next[self.find(name)] = self.find(named[0])

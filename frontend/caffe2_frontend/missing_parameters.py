@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from caffe2_bridge.diagnostics import Diagnostic, Location, Severity
+from caffe2_bridge.diagnostics.listing import listed
 from caffe2_bridge.files.init_search import init_nets_by_content
 from caffe2_bridge.files.loader import load_init_net
 from caffe2_bridge.files.pairing import init_net_stems
@@ -46,14 +47,13 @@ def missing_parameters(
 
 
 def _missing(net: NetView, names: list[str], inputs: int, init: InitNet, source: str, *, required: bool) -> Diagnostic:
-    shown = ", ".join(map(repr, names[:_NAMED])) + (f" and {len(names) - _NAMED} more" * (len(names) > _NAMED))
     if init.parameters or init.rest:
         cause = "the init net does not fill them"
     elif source:
         cause = _not_found(net, source)
     else:
         cause = "no init net was given"
-    reason = f"{len(names)} of {inputs} inputs are parameters without a value ({shown}): {cause}"
+    reason = f"{len(names)} of {inputs} inputs are parameters without a value ({listed(names, _NAMED)}): {cause}"
     hint = "give the init net: --init FILE, or init_net=...; without it the ONNX model has the parameters as inputs"
     if required and parameter_blobs(net, names, is_weight_operand):
         return Diagnostic("missing-parameters", reason, Location(net.name), hint=f"{hint}: --no-weights")

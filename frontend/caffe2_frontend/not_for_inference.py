@@ -7,6 +7,7 @@ from typing import Final
 
 from caffe2_bridge.control import all_operators
 from caffe2_bridge.diagnostics import Diagnostic, Location, Severity
+from caffe2_bridge.diagnostics.listing import listed
 from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.init.parameter_blobs import parameter_blobs
 from caffe2_bridge.netdef.views import ArgumentError, NetView, OpView
@@ -44,8 +45,7 @@ def _trains(op: OpView) -> bool:
 
 
 def _random(net: NetView, init: InitNet, names: list[str]) -> Diagnostic:
-    shown = ", ".join(f"{name!r} by {init.random[name]}" for name in names[:_NAMED])
-    shown += f" and {len(names) - _NAMED} more" * (len(names) > _NAMED)
+    shown = listed(names, _NAMED, lambda name: f"{name!r} by {init.random[name]}")
     count = f"{len(names)} parameter{'s' * (len(names) > 1)}"
     reason = f"the init net draws {count} at random ({shown}): the net was never trained"
     hint = "give the init net of the trained model: --init FILE, or init_net=..."

@@ -9,6 +9,7 @@ from typing import Final
 import onnx_ir as ir
 
 from caffe2_bridge.diagnostics import Diagnostic, Location, OptionError, Severity
+from caffe2_bridge.diagnostics.listing import listed
 from caffe2_bridge.model import Model
 from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.training import training_net, training_outputs
@@ -65,7 +66,7 @@ def find_training(model: Model, options: ExportOptions) -> Training:
 
 
 def _note(model: Model, updated: tuple[str, ...]) -> Diagnostic:
-    shown = ", ".join(map(repr, updated[:_NAMED])) + (f" and {len(updated) - _NAMED} more" * (len(updated) > _NAMED))
+    shown = listed(updated, _NAMED)
     reason = f"the net trains: {len(updated)} blobs that it updates are inputs and outputs of the model ({shown})"
     hint = "for other outputs without updates: --no-training, or training=False"
     return Diagnostic("training-net", reason, Location(model.predict_net.name or "net"), Severity.NOTE, hint)

@@ -16,6 +16,7 @@ from caffe2_backend.restore.operators import DOMAIN, reserved_names
 from caffe2_backend.state import Import
 from caffe2_bridge.control import all_names
 from caffe2_bridge.diagnostics import Location, Severity
+from caffe2_bridge.diagnostics.listing import listed
 from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.passes import FunctionalPass
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
@@ -69,10 +70,8 @@ def _read_defaults(state: Import, lowering: Lowering, net: NetDef, location: Loc
     for name in constant:
         del lowering.parameters[name]
     if constant and not state.demands_inputs:
-        listed = ", ".join(map(repr, constant[:_LISTED])) + (
-            f" and {len(constant) - _LISTED} more" * (len(constant) > _LISTED)
-        )
-        reason = f"the defaults of inputs are constants of the net, which takes no other values for them: {listed}"
+        reason = "the defaults of inputs are constants of the net, which takes no other values for them"
+        reason += f": {listed(constant, _LISTED)}"
         lowering.report("note", reason, location, severity=Severity.NOTE)
     if state.demands_inputs:
         return []

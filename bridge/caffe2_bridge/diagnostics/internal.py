@@ -11,6 +11,7 @@ from typing import Final
 
 from caffe2_bridge.diagnostics.diagnostic import Diagnostic, Location
 from caffe2_bridge.diagnostics.errors import BridgeError, ConversionError
+from caffe2_bridge.environment import environment_variable
 from caffe2_bridge.verification import is_verifying
 
 # Set (to anything but the empty string): faults surface as the exceptions that they are.
@@ -29,15 +30,8 @@ def raises_faults() -> bool:
 @contextmanager
 def debug_mode() -> Iterator[None]:
     """Let faults surface, in processes that are started meanwhile too."""
-    before = os.environ.get(VARIABLE)
-    os.environ[VARIABLE] = "1"
-    try:
+    with environment_variable(VARIABLE, "1"):
         yield
-    finally:
-        if before is None:
-            del os.environ[VARIABLE]
-        else:
-            os.environ[VARIABLE] = before
 
 
 def internal_error(error: Exception, location: Location | None = None) -> Diagnostic:

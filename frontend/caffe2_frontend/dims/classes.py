@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from caffe2_frontend.interop.classes import Classes
 
-class DimClasses:
-    """A union-find structure over the names of dims, in which a class may have a known size."""
+
+class DimClasses(Classes):
+    """Classes of the names of dims, each of which may have a known size."""
 
     def __init__(self) -> None:
-        self._parents: dict[str, str] = {}
+        super().__init__()
         self._sizes: dict[str, int] = {}
         self._contradictory: set[str] = set()
 
@@ -23,7 +25,7 @@ class DimClasses:
         a, b = self.root(first), self.root(second)
         if a == b:
             return False
-        self._parents[b] = a
+        self.unite(a, b)
         size = self._sizes.pop(b, None)
         if b in self._contradictory:
             self._contradictory.add(a)
@@ -31,15 +33,6 @@ class DimClasses:
         elif size is not None:
             self._set_size(a, size)
         return True
-
-    def root(self, symbol: str) -> str:
-        """The representative of the class of a name."""
-        parents = self._parents
-        while symbol in parents:
-            above = parents[symbol]
-            parents[symbol] = parents.get(above, above)
-            symbol = above
-        return symbol
 
     def size(self, symbol: str) -> int | None:
         """The size of a dim, None where it is unknown."""

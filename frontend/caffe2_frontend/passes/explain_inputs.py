@@ -10,6 +10,7 @@ import numpy as np
 
 from caffe2_bridge.control import all_operators
 from caffe2_bridge.diagnostics import Diagnostic, Location, Severity
+from caffe2_bridge.diagnostics.listing import listed
 from caffe2_bridge.init.parameter_blobs import parameter_blobs
 from caffe2_bridge.model import PLACEHOLDER_SHAPES
 from caffe2_bridge.netdef.parameter_operands import is_weight_operand
@@ -89,7 +90,8 @@ def _known(info: TensorInfo, shape: tuple[Dim, ...] | None) -> TensorInfo:
 def _left_out(state: Export, names: Sequence[str], here: Location, typed: str) -> Diagnostic:
     readers = dict.fromkeys(op.type for op in all_operators(state.net) if not set(names).isdisjoint(op.inputs))
     what = "statistics" if [*readers] == ["SpatialBN"] else "parameters"
-    reason = f"the exporter left out {what} of {', '.join(readers)}: the init net has zeros for {_named(names)} instead"
+    shown = listed(names, _NAMED)
+    reason = f"the exporter left out {what} of {', '.join(readers)}: the init net has zeros for {shown} instead"
     hint = (
         "save the model again with them: mobile_exporter.Export(workspace, model.net, model.GetAllParams()); "
         f"or describe them, to feed them in each run: {typed}"
@@ -112,10 +114,9 @@ def _assumed_rank(state: Export, names: Sequence[str], here: Location, typed: st
     ranks = {name: len(state.inputs[name].shape or ()) for name in names}
     first, *others = names
     reason = f"input {first!r} is assumed to have rank {ranks[first]}, as {state.assumed_ranks[first]} most often has"
-    more = [f"{name!r} (rank {ranks[name]}, {state.assumed_ranks[name]})" for name in others[:_NAMED]]
-    if more:
-        rest = f" and {len(others) - _NAMED} more" if len(others) > _NAMED else ""
-        reason += f"; so are {', '.join(more)}{rest}"
+    if others:
+        more = listed(others, _NAMED, lambda name: f"{name!r} (rank {ranks[name]}, {state.assumed_ranks[name]})")
+        reason += f"; so are {more}"
     hint = f"to confirm or to change it, describe the input, such as {typed}"
     return Diagnostic("assumed-rank", reason, here, Severity.NOTE, hint)
 
@@ -133,8 +134,4 @@ def _assumed_type(state: Export, names: Sequence[str], here: Location, typed: st
 
 
 def _listed(names: Sequence[str]) -> str:
-    return f"input{'s' * (len(names) > 1)} {_named(names)}"
-
-
-def _named(names: Sequence[str]) -> str:
-    return ", ".join(map(repr, names[:_NAMED])) + (f" and {len(names) - _NAMED} more" * (len(names) > _NAMED))
+    return f"input{'s' * (len(names) > 1)} {listed(names, _NAMED)}"

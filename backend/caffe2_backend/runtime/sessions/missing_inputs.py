@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from difflib import SequenceMatcher, get_close_matches
+from difflib import get_close_matches
 from typing import Final
 
 import onnx_ir as ir
 
 from caffe2_backend.runtime.values import NoBlobError
 from caffe2_bridge.diagnostics import BridgeError, RunError
+from caffe2_bridge.diagnostics.listing import listed
+from caffe2_bridge.diagnostics.nearest import nearest_first
 from caffe2_bridge.model import Model
 from caffe2_frontend import TensorInfo, describe_inputs
+from caffe2_frontend.interop.input_hint import generated_name
 
 _NAMES: Final = {"float": "float32", "double": "float64"}
 _LISTED: Final = 20
@@ -34,19 +37,10 @@ def require_inputs(names: Iterable[str], inputs: Collection[str], parameters: Co
     if not unknown:
         return
     similar = [found for name in unknown for found in get_close_matches(name, parameters)]
-    known = sorted(dict.fromkeys([*inputs, *similar]), key=lambda name: -max(_likeness(name, u) for u in unknown))
-    which = f"input {_listed(unknown)} does" if len(unknown) == 1 else f"inputs {_listed(unknown)} do"
-    raise RunError(f"{which} not exist: the model has " + (f"the inputs {_listed(known)}" if known else "no inputs"))
-
-
-def _listed(names: Sequence[str]) -> str:
-    """The first of the names."""
-    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-    return ", ".join(map(repr, names[:_LISTED])) + more
-
-
-def _likeness(one: str, other: str) -> float:
-    return SequenceMatcher(None, one.lower(), other.lower()).ratio()
+    known = nearest_first(dict.fromkeys([*inputs, *similar]), unknown)
+    which = f"input {unknown[0]!r} does" if len(unknown) == 1 else f"inputs {listed(unknown, _LISTED)} do"
+    has = f"the inputs {listed(known, _LISTED)}" if known else "no inputs"
+    raise RunError(f"{which} not exist: the model has {has}")
 
 
 def net_inputs(model: Model) -> dict[str, str]:
@@ -67,7 +61,7 @@ def onnx_type_text(type_name: str, shape: Sequence[int | str | None] | None) -> 
 def _text(name: str, info: TensorInfo) -> str:
     dtype = info.dtype or ir.DataType.FLOAT
     shape = info.shape
-    dims = None if shape is None else [None if dim == f"{name}_dim_{i}" else dim for i, dim in enumerate(shape)]
+    dims = None if shape is None else [None if dim == generated_name(name, i) else dim for i, dim in enumerate(shape)]
     return ("string" if dtype is ir.DataType.STRING else dtype.numpy().name) + _dims(dims)
 
 

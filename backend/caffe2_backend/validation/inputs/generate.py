@@ -23,6 +23,7 @@ from caffe2_backend.validation.inputs.synthesized_cases import synthesize_cases
 from caffe2_backend.validation.inputs.weights import CONVOLUTIONS, LAYERS, PER_CHANNEL, is_weight
 from caffe2_backend.validation.options import DEFAULTS, ValidationOptions
 from caffe2_bridge.diagnostics import BridgeError, ConversionError, RunError
+from caffe2_bridge.diagnostics.listing import listed
 from caffe2_bridge.model import Model
 from caffe2_bridge.netdef.views import NetView
 from caffe2_frontend import check
@@ -167,8 +168,7 @@ def _require_covered(net: Model) -> None:
 
 def _require_weights(missing: Sequence[str]) -> None:
     if missing:
-        more = f" and {len(missing) - _LISTED} more" if len(missing) > _LISTED else ""
-        raise RunError(f"weights are missing: {', '.join(map(repr, missing[:_LISTED]))}{more}: {_HINT}")
+        raise RunError(f"weights are missing: {listed(missing, _LISTED)}: {_HINT}")
 
 
 def _is_about_shapes(error: ConversionError | RunError) -> bool:
