@@ -33,9 +33,11 @@ def with_init_net_found(model: Model, read: Read) -> Model:
     The model itself is returned if it has an init net, lacks no parameters, or not exactly one file fills them all.
     """
     found = init_nets_by_content(model, read)
-    if len(found) != 1:
-        return model
-    ((file, init),) = found
+    return with_init_net(model, *found[0]) if len(found) == 1 else model
+
+
+def with_init_net(model: Model, file: AnyPath, init: InitNet) -> Model:
+    """Return the model with an init net that was found by its contents, and a note that names its file."""
     reason = f"weights are read from {file.name}, which lies in the folder of {Path(model.source).name}"
     here = Location(model.predict_net.name or "net")
     note = Diagnostic("init-net-found", reason, here, Severity.NOTE, "to read others: --init FILE, or load(path, init)")

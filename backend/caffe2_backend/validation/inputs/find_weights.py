@@ -24,17 +24,16 @@ def find_weights(model: Model, *, required: bool = True) -> tuple[Model, list[st
 
     Raises RunError if several files have them and the choice is ``required``.
     """
-    whole = init_search.with_init_net_found(model, load_init_net)
-    findings = whole.init.findings
-    notes = [finding.reason for finding in findings if finding.code == init_search.FOUND]
-    if notes:
-        kept = tuple(finding for finding in findings if finding.code != init_search.FOUND)
-        return dataclasses.replace(whole, init=dataclasses.replace(whole.init, findings=kept)), notes
     found = init_search.init_nets_by_content(model, load_init_net)
-    if not found:
-        return model, []
-    names = ", ".join(file.name for file, _ in found)
-    reason = f"several files have the weights of {model.source}: {names}; name one with --init"
-    if required:
-        raise RunError(reason)
-    return model, [reason]
+    if len(found) > 1:
+        names = ", ".join(file.name for file, _ in found)
+        reason = f"several files have the weights of {model.source}: {names}; name one with --init"
+        if required:
+            raise RunError(reason)
+        return model, [reason]
+    whole = init_search.with_init_net(model, *found[0]) if found else model
+    others = tuple(finding for finding in whole.init.findings if finding.code != init_search.FOUND)
+    if len(others) == len(whole.init.findings):
+        return whole, []
+    notes = [finding.reason for finding in whole.init.findings if finding.code == init_search.FOUND]
+    return dataclasses.replace(whole, init=dataclasses.replace(whole.init, findings=others)), notes

@@ -21,6 +21,8 @@ from typing import Any, Final
 import numpy as np
 
 from caffe2_backend.runtime import Int8Tensor
+from caffe2_backend.runtime.blobs.host_fills import parameter_value
+from caffe2_backend.runtime.values import Tensor
 from caffe2_backend.validation.runtimes.base import AnyModel, Form, Value, caffe2_model
 from caffe2_backend.validation.runtimes.caffe2_worker import hard_limit, pack, read_frame
 from caffe2_bridge.diagnostics import RunError
@@ -278,9 +280,12 @@ def _load_requests(model: Model) -> Iterator[tuple[dict[str, str], dict[str, Any
     nets = {"init": data, "net": model.predict_net.SerializeToString()}
     yield {"do": "load"}, {name: np.frombuffer(data, np.uint8) for name, data in nets.items()}
     for name, parameter in init.parameters.items() if is_large else ():
-        array = parameter.load()
-        quantized = (array, parameter.scale, parameter.zero_point or 0)
-        yield {"do": "fill"}, {name: array if parameter.scale is None else quantized}
+        yield {"do": "fill"}, {name: _sent(parameter_value(parameter))}
+
+
+def _sent(value: Tensor) -> Any:
+    """A value as the process takes it: an Int8 tensor is a plain tuple."""
+    return tuple(value) if isinstance(value, Int8Tensor) else value
 
 
 class _Loaded:
@@ -290,7 +295,7 @@ class _Loaded:
         self._key = key
 
     def run(self, inputs: Mapping[str, Value], outputs: Sequence[str] | None = None) -> dict[str, Value]:
-        given = {name: tuple(v) if isinstance(v, Int8Tensor) else v for name, v in inputs.items()}
+        given = {name: _sent(value) for name, value in inputs.items()}
         wanted = list(self._model.outputs if outputs is None else outputs)
         found = self._runtime.run(self._key, self._model, given, wanted)
         return {name: Int8Tensor(*value) if isinstance(value, tuple) else value for name, value in found.items()}
