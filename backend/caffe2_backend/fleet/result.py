@@ -42,7 +42,8 @@ class ModelResult:
         differences: the largest difference of any output by pair of sides, ``REFERENCE / SIDE``; infinite if the sides
             differ in kind.
         versions: of the packages that ran it.
-        compared_with_caffe2: whether real Caffe2 was one of the sides; None if the validation does not say.
+        verdict_text: the verdict of the validation with what it compared, see ValidationReport.
+        compared_with_caffe2: whether real Caffe2 was one of the sides; None if there was no validation.
     """
 
     model: str
@@ -69,14 +70,8 @@ class ModelResult:
     times: Mapping[str, float] = field(default_factory=dict)
     differences: Mapping[str, float] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
+    verdict_text: str = ""
     compared_with_caffe2: bool | None = None
-
-    @property
-    def verdict_in_full(self) -> str:
-        """The verdict, and with what an agreement was not compared."""
-        if self.verdict == "agree" and self.compared_with_caffe2 is False:
-            return "agree (runtimes of the export; not compared with Caffe2)"
-        return self.verdict
 
     def with_owner(self, owner: str) -> ModelResult:
         """The same result of a model that has another owner now."""

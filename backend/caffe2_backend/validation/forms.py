@@ -142,13 +142,13 @@ class Forms:
         """
         names = set(model.inputs)
         given = {name: value for name, value in self._inputs.items() if name in names}
-        ranks = {name: _describe(value, (None,) * len(_shape(value))) for name, value in given.items()}
+        ranks = {name: describe_value(value, (None,) * len(shape_of(value))) for name, value in given.items()}
         filled = model.init.placeholders  # parameters that are replaced, whose rank no operator need tell
-        dtypes = {n: ranks[n] if n in filled else _describe(v, None) for n, v in given.items()} | self.described
+        dtypes = {n: ranks[n] if n in filled else describe_value(v, None) for n, v in given.items()} | self.described
         attempts: list[dict[str, tuple[Any, ...]]] = [dtypes]
         if given:
             attempts.append(ranks | self.described)
-            attempts.append({n: _describe(v, _shape(v)) for n, v in given.items()} | self.described)
+            attempts.append({n: describe_value(v, shape_of(v)) for n, v in given.items()} | self.described)
         for index, described in enumerate(attempts):
             try:
                 converted = self._export_with(model, described)
@@ -186,12 +186,13 @@ class Forms:
         return converted
 
 
-def _describe(value: Any, shape: tuple[int | None, ...] | None) -> tuple[Any, ...]:
+def describe_value(value: Any, shape: tuple[int | None, ...] | None) -> tuple[Any, ...]:
     """An input as :func:`caffe2_frontend.to_onnx` takes it."""
     if isinstance(value, Int8Tensor):
         return value.data.dtype, shape, (value.scale, value.zero_point)
     return np.asarray(value).dtype, shape
 
 
-def _shape(value: Any) -> tuple[int, ...]:
+def shape_of(value: Any) -> tuple[int, ...]:
+    """The shape of an input."""
     return value.data.shape if isinstance(value, Int8Tensor) else np.asarray(value).shape

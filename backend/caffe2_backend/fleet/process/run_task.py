@@ -10,21 +10,18 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import numpy as np
-
 from caffe2_backend.fleet.causes import cause_of_errors, cause_of_sides, cause_of_text
 from caffe2_backend.fleet.models.write_manifest import spelled
 from caffe2_backend.fleet.task import ModelTask
 from caffe2_backend.picture.onnx_model import every_graph
 from caffe2_backend.validation.api import run_validation
-from caffe2_backend.validation.forms import Forms, read_model
+from caffe2_backend.validation.forms import Forms, describe_value, read_model, shape_of
 from caffe2_backend.validation.inputs.find_weights import find_weights
 from caffe2_backend.validation.inputs.generate import generate
 from caffe2_backend.validation.options import Described, ValidationOptions
 from caffe2_backend.validation.report import ValidationReport
 from caffe2_backend.validation.runtimes import AnyModel
 from caffe2_backend.validation.versions import package_versions
-from caffe2_bridge import Int8Tensor
 from caffe2_bridge.control import count_operators
 from caffe2_bridge.diagnostics import BridgeError, ConversionError, Diagnostic, NetFormatError
 from caffe2_bridge.model import Model
@@ -161,20 +158,17 @@ def _found_sizes(model: Model, options: ValidationOptions) -> Iterator[Described
         return
     found = {name: value for name, value in generated.cases[0].inputs.items() if name in model.inputs}
     for ranks in (True, False):
-        specs: dict[str, tuple[Any, ...]] = {}
-        for name, value in found.items():
-            quantized = ((value.scale, value.zero_point),) if isinstance(value, Int8Tensor) else ()
-            data = value.data if isinstance(value, Int8Tensor) else np.asarray(value)
-            specs[name] = (data.dtype, (None,) * data.ndim if ranks else data.shape, *quantized)
-        yield {**specs, **options.described}
+        shapes: dict[str, tuple[int | None, ...]] = {name: shape_of(value) for name, value in found.items()}
+        if ranks:
+            shapes = {name: (None,) * len(shape) for name, shape in shapes.items()}
+        yield {**{name: describe_value(value, shapes[name]) for name, value in found.items()}, **options.described}
 
 
 def _not_exported(errors: Sequence[Diagnostic], record: dict[str, Any]) -> dict[str, Any]:
     """The verdict of a net whose export failed, with the reason before what validation found."""
     validated = f"validation: {record['verdict']}" + (f": {record['reason']}" if record["reason"] else "")
-    return {
-        "verdict": "not exported", "cause": cause_of_errors(errors), "reason": f"{_summary(errors)}; {validated}",
-    }  # fmt: skip
+    reason = f"{_summary(errors)}; {validated}"
+    return {"verdict": "not exported", "verdict_text": "", "cause": cause_of_errors(errors), "reason": reason}
 
 
 def _compared(report: ValidationReport) -> dict[str, Any]:
@@ -182,11 +176,11 @@ def _compared(report: ValidationReport) -> dict[str, Any]:
     failed = {failure.side: failure for failure in reversed(report.failures)}
     reasons += [f"{side}: {_line(failure.reason)}" for side, failure in failed.items()]
     sides = [result.side for result in report.wrong] or list(failed)
-    verdict = ("agree", "disagree", "could not run")[report.exit_code]
     return {
-        "verdict": verdict,
-        "compared_with_caffe2": report.to_dict().get("compared_with_caffe2"),
-        "cause": cause_of_sides(verdict, sides),
+        "verdict": report.verdict,
+        "verdict_text": report.verdict_text,
+        "compared_with_caffe2": report.compared_with_caffe2,
+        "cause": cause_of_sides(report.verdict, sides),
         "worst": max(_differences(report), default=0.0),
         "reason": "; ".join(reasons[:_REASONS]),
         "weights": len(report.random_weights),

@@ -98,7 +98,7 @@ def _row(result: ModelResult) -> str:
     reason = "; ".join([result.reason, *_remarks(result)]).strip("; ")
     cells = [
         f'<td class="name">{link(result.model, result.page)}</td>',
-        f'<td class="short {mark_of(result.verdict)}">{escape(result.verdict_in_full)}</td>',
+        f'<td class="short {mark_of(result.verdict)}">{escape(result.verdict_text or result.verdict)}</td>',
         f'<td class="n" data-v="{result.worst!r}">{f"{result.worst:.1e}" if result.cases else ""}</td>',
         f'<td class="n" data-v="{result.operators + result.body_operators}">{operators}</td>',
         f'<td class="n" data-v="{result.seconds!r}">{result.seconds:.1f} s</td>',

@@ -10,6 +10,7 @@ from caffe2_backend.fleet.process import run_task as module
 from caffe2_backend.fleet.process.run_task import run_task
 from caffe2_backend.fleet.process.server import answer
 from caffe2_backend.fleet.result import ModelResult
+from caffe2_backend.fleet.site.summary import index_page
 from caffe2_backend.fleet.task import ModelTask
 from caffe2_backend.validation.options import ValidationOptions
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
@@ -57,8 +58,24 @@ def test_the_page_of_an_exported_net_names_the_file(relu: ModelTask, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("compared", "text"),
-    [(None, "agree"), (True, "agree"), (False, "agree (runtimes of the export; not compared with Caffe2)")],
+    ("runtimes", "compared", "text"),
+    [
+        (("onnxruntime-cpu", "onnx-reference"), False, "agree (runtimes of the export; not compared with Caffe2)"),
+        (("workspace", "onnxruntime-cpu"), False, "agree (runtimes of the export; not compared with Caffe2)"),
+        pytest.param(("caffe2", "onnxruntime-cpu"), True, "agree", marks=pytest.mark.oracle),
+    ],
 )
-def test_an_agreement_says_with_what(compared: bool | None, text: str) -> None:
-    assert ModelResult("m", "agree", compared_with_caffe2=compared).verdict_in_full == text
+def test_an_agreement_says_with_what(runtimes: tuple[str, ...], compared: bool, text: str, relu: ModelTask) -> None:
+    result = run_task(relu, ValidationOptions(runtimes=runtimes), None)
+    found = {name: result.record[name] for name in ("verdict", "verdict_text", "compared_with_caffe2")}
+    assert found == {"verdict": "agree", "verdict_text": text, "compared_with_caffe2": compared}
+    assert f">{text}<" in page_of(ModelResult("relu", **found))
+
+
+def test_a_result_without_a_validation_shows_its_verdict() -> None:
+    assert ">agree<" in page_of(ModelResult("m", "agree"))
+
+
+def page_of(result: ModelResult) -> str:
+    summary = {"models": [vars(result)], "counts": {result.verdict: 1}, "skipped": [], "versions": {}, "command": ""}
+    return index_page(summary | {"runtimes": [], "tolerances": {}})
