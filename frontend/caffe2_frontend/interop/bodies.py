@@ -71,6 +71,13 @@ def proto_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
     """The nodes of a protobuf graph, each followed by those of its bodies, at any depth."""
     for node in graph.node:
         yield node
-        for attribute in node.attribute:
-            if attribute.type == onnx.AttributeProto.GRAPH:
-                yield from proto_nodes(attribute.g)
+        for body in proto_bodies(node):
+            yield from proto_nodes(body)
+
+
+def proto_bodies(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    """The bodies of a protobuf node, without those nested in them."""
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            yield attribute.g
+        yield from attribute.graphs

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 import onnx
 
 from caffe2_backend.runtime.sessions.guard.outline import outline
+from caffe2_frontend.interop.bodies import proto_bodies
 from caffe2_frontend.interop.domains import standard_type
 
 _FUSION: Final = "DivMulFusion"
@@ -72,7 +73,7 @@ class _Search:
                 self.floats.update(node.output)
             if kind not in _CONSTANT and not self.varying.isdisjoint(node.input):
                 self.varying.update(node.output)
-            for body in _bodies(node):
+            for body in proto_bodies(node):
                 self.visit_graph(body)
 
     def _is_safe(self, numerator: str) -> bool:
@@ -84,10 +85,3 @@ def _is_float(node: onnx.NodeProto) -> bool:
         attr.name in {"value_float", "value_floats"} or (attr.name == "value" and attr.t.data_type in _FLOATS)
         for attr in node.attribute
     )
-
-
-def _bodies(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
-    for attr in node.attribute:
-        if attr.HasField("g"):
-            yield attr.g
-        yield from attr.graphs

@@ -13,13 +13,12 @@ from caffe2_backend.validation.report import BlobResult
 from caffe2_backend.validation.sides import Side
 
 WEAK: Final = "onnx-reference"
-_CAFFE2: Final = "caffe2"
 _ONNXRUNTIME: Final = "onnxruntime-"
 
 
 def witnesses(sides: Sequence[Side]) -> tuple[str, str] | None:
     """The labels of real Caffe2 and of onnxruntime; None unless both are there."""
-    caffe2 = next((side.label for side in sides if side.runtime.name == _CAFFE2), None)
+    caffe2 = next((side.label for side in sides if side.is_caffe2), None)
     other = next((side.label for side in sides if side.runtime.name.startswith(_ONNXRUNTIME)), None)
     return None if caffe2 is None or other is None else (caffe2, other)
 
