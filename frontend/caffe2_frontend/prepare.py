@@ -20,6 +20,8 @@ from caffe2_bridge.proto.caffe2_pb2 import NetDef, PlanDef
 from caffe2_bridge.readers import cut_readers
 from caffe2_bridge.reroll import reroll
 from caffe2_bridge.ssa.outputs import net_outputs, omitted_outputs
+from caffe2_frontend.input_checks.missing_parameters import missing_parameters
+from caffe2_frontend.input_checks.not_for_inference import not_for_inference
 from caffe2_frontend.interop.metadata.embedded_onnx import (
     is_foreign,
     read_input_quantization,
@@ -28,8 +30,6 @@ from caffe2_frontend.interop.metadata.embedded_onnx import (
 )
 from caffe2_frontend.interop.types import Quantization, TensorInfo, onnx_dtype, type_info
 from caffe2_frontend.lowering.reads import count_reads
-from caffe2_frontend.missing_parameters import missing_parameters
-from caffe2_frontend.not_for_inference import not_for_inference
 from caffe2_frontend.options import ExportOptions
 from caffe2_frontend.recurrent.stateful import CarriedState, carried_states
 from caffe2_frontend.state import WORKING_OPSET, Export

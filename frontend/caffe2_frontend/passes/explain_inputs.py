@@ -16,9 +16,9 @@ from caffe2_bridge.model import PLACEHOLDER_SHAPES
 from caffe2_bridge.netdef.parameter_operands import is_weight_operand
 from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.passes import FunctionalPass
+from caffe2_frontend.input_checks.contradicted_types import contradicted_types
 from caffe2_frontend.interop.input_hint import inputs_hint
 from caffe2_frontend.interop.types import INT32, INT64, Dim, TensorInfo, example_dtype
-from caffe2_frontend.passes.contradicted_types import contradicted_types
 from caffe2_frontend.state import Export
 
 _INDICES: Final = frozenset({INT32, INT64})
@@ -28,7 +28,7 @@ _NAMED: Final = 3
 class ExplainInputs(FunctionalPass[Export]):
     """Report fills of inputs, assumed ranks and assumed element types, all inputs of a kind in one diagnostic.
 
-    Described types that an operator cannot read are errors (:mod:`.contradicted_types`).
+    Described types that an operator cannot read are errors (:mod:`caffe2_frontend.input_checks.contradicted_types`).
 
     The hints describe the inputs as the model has them: typed, they give the same model.
     """
