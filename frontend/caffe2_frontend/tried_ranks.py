@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from itertools import islice
 from typing import Final
 
+from caffe2_bridge.control import all_operators
 from caffe2_bridge.diagnostics import Diagnostic, Severity
 from caffe2_frontend.interop.input_hint import input_hint
 from caffe2_frontend.interop.types import TensorInfo
@@ -14,6 +16,7 @@ from caffe2_frontend.state import Export
 
 # The ranks that are tried, the most frequent first.
 _RANKS: Final = (2, 4, 3, 1, 5)
+_LARGEST: Final = 2000  # operators, those of bodies included: a net that has more is not analyzed several times
 
 Analyze = Callable[[Mapping[str, TensorInfo]], Export]
 
@@ -21,7 +24,7 @@ Analyze = Callable[[Mapping[str, TensorInfo]], Export]
 def with_tried_ranks(export: Export, analyze: Analyze) -> Export:
     """Return an analyzed export whose hints for inputs of unknown rank have one with which the operators convert.
 
-    All of these inputs get one rank, the first that leaves the fewest errors.
+    All of these inputs get one rank, the first that leaves the fewest errors. The hints of a large net stay as they are.
 
     Args:
         export: the analyzed export.
@@ -29,7 +32,7 @@ def with_tried_ranks(export: Export, analyze: Analyze) -> Export:
     """
     reasons = {unknown_rank_reason(name): name for name in export.inputs}
     open_inputs = {reasons[f.reason]: f for f in export.findings if f.reason in reasons and f.code == "needs-shape"}
-    if not open_inputs:
+    if not open_inputs or next(islice(all_operators(export.net), _LARGEST, None), None) is not None:
         return export
     tried: list[Export] = []
     for rank in _RANKS:
