@@ -24,9 +24,9 @@ from typing import Any, Final
 from workloads.fleet_models import make_models
 
 from caffe2_backend import RunError, ValidationOptions, fleet
-from caffe2_backend.fleet.job import Limits
-from caffe2_backend.fleet.plan import make_plan
-from caffe2_backend.fleet.process.server import answer_anything
+from caffe2_fleet.job import Limits
+from caffe2_fleet.plan import make_plan
+from caffe2_fleet.process.server import answer_anything
 
 OPTIONS: Final = ValidationOptions(runtimes=("workspace", "onnxruntime-cpu"))
 VARIES: Final = ("seconds", "times", "attempts", "versions")  # from run to run

@@ -20,7 +20,7 @@ from typing import Final
 from _measure import HERE, Spread, ratio
 
 CHAR_RNN: Final = HERE.parent / "models" / "char_rnn"
-COMMAND_LINE: Final = "import sys; from caffe2_backend.cli.commands import main; main(sys.argv[1:])"
+COMMAND_LINE: Final = "import sys; from caffe2_cli.commands import main; main(sys.argv[1:])"
 CONTENDERS: Final[dict[str, Sequence[str | Path]]] = {
     "python -c pass": ["pass"],
     "import numpy, onnx": ["import numpy, onnx"],

@@ -9,13 +9,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from caffe2_backend.validation import validate
-from caffe2_backend.validation.diagnose.divergences import lock_step
-from caffe2_backend.validation.forms import Forms
-from caffe2_backend.validation.inputs.specs import make_cases
-from caffe2_backend.validation.runtimes import find_runtime
-from caffe2_backend.validation.sides import Side
 from caffe2_bridge import load
+from caffe2_validation import validate
+from caffe2_validation.diagnose.divergences import lock_step
+from caffe2_validation.forms import Forms
+from caffe2_validation.inputs.specs import make_cases
+from caffe2_validation.runtimes import find_runtime
+from caffe2_validation.sides import Side
 
 MODEL: Final = Path(__file__).parents[1] / "models" / "char_rnn"
 LIMIT_SECONDS: Final = 2.0

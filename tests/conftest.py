@@ -103,8 +103,8 @@ def random(request: pytest.FixtureRequest) -> RandomValues:
 
 @pytest.fixture
 def empty_workspace() -> Generator[None]:
-    """Reset the workspaces that :mod:`caffe2_backend.workspace` shares, before and after a test."""
-    from caffe2_backend import workspace
+    """Reset the workspaces that :mod:`caffe2_compat.workspace` shares, before and after a test."""
+    from caffe2_compat import workspace
 
     workspace.ResetWorkspace()
     yield

@@ -10,7 +10,7 @@ from typing import Final
 from conformance.corpus import Case, find_cases, read_case
 from support.paths import GOLDEN
 
-from caffe2_backend import fleet
+import caffe2_fleet as fleet
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
 BROKEN: Final = 0.05  # of all models

@@ -24,7 +24,7 @@ Analyze = Callable[[Mapping[str, TensorInfo]], Export]
 def with_tried_ranks(export: Export, analyze: Analyze) -> Export:
     """Return an analyzed export whose hints for inputs of unknown rank have one with which the operators convert.
 
-    All of these inputs get one rank, the first that leaves the fewest errors. The hints of a large net stay as they are.
+    All of these inputs get one rank, the first that leaves the fewest errors. A large net keeps its hints.
 
     Args:
         export: the analyzed export.

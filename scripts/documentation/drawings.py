@@ -10,8 +10,12 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-PACKAGES: Final = ("backend", "frontend", "bridge")  # imports point down
-_COLOURS: Final = {"backend": "#3949ab", "frontend": "#00897b", "bridge": "#6d4c41"}
+PACKAGES: Final = ("cli", "fleet", "validation", "compat", "backend", "frontend", "bridge")  # imports point down
+_FOLDERS: Final = {"bridge": "bridge", "frontend": "frontend"}  # the others are in "backend"
+_COLOURS: Final = {
+    "cli": "#455a64", "fleet": "#ad1457", "validation": "#6a1b9a", "compat": "#5e35b1", "backend": "#3949ab",
+    "frontend": "#00897b", "bridge": "#6d4c41",
+}  # fmt: skip
 _WIDTH: Final = 960
 _COLUMNS: Final = 5
 _BOX: Final = (180, 50)  # with the gap to the next
@@ -43,7 +47,7 @@ def write_drawings(folder: Path) -> None:
 
 def package_folder(package: str) -> Path:
     """Where the code of a package is."""
-    return ROOT / package / f"caffe2_{package}"
+    return ROOT / _FOLDERS.get(package, "backend") / f"caffe2_{package}"
 
 
 def find_rooms(package: str) -> list[Room]:
@@ -80,7 +84,7 @@ def _imported(file: Path) -> set[str]:
 
 
 def draw_rooms() -> str:
-    """The three packages, one above the other, with their rooms, and the imports between them."""
+    """The packages, one above the other, with their rooms, and below each how many of its modules import which."""
     parts, y = [], 10
     imports = count_imports()
     for package in PACKAGES:
@@ -89,11 +93,8 @@ def draw_rooms() -> str:
         parts.append(_package(package, rooms, y, height))
         y += height
         if package != PACKAGES[-1]:
-            below = PACKAGES[PACKAGES.index(package) + 1]
-            label = f"{imports[package, below]} modules import caffe2_{below}"
-            if package == PACKAGES[0]:
-                label += f", {imports[package, PACKAGES[-1]]} caffe2_{PACKAGES[-1]}"
-            parts.append(_arrow(_WIDTH // 2, y, y + 40, label))
+            counts = [f"{imports[package, other]} {other}" for other in PACKAGES if imports[package, other]]
+            parts.append(_arrow(40, y, y + 40, f"modules that import: {', '.join(counts)}"))
             y += 40
     return _svg(y + 10, parts)
 

@@ -21,14 +21,14 @@ def write_reference(folder: Path) -> None:
     described: dict[str, str] = {}
     for name in MODULES:
         module = importlib.import_module(name)
-        (folder / f"{name}.md").write_text("\n".join(_page(module, described)), encoding="utf-8")
+        (folder / f"{name}.md").write_text("\n".join(_page(name, module, described)), encoding="utf-8")
 
 
-def _page(module: ModuleType, described: dict[str, str]) -> Iterator[str]:
-    yield f"# {module.__name__}\n"
+def _page(public: str, module: ModuleType, described: dict[str, str]) -> Iterator[str]:
+    yield f"# {public}\n"
     yield f"{inspect.getdoc(module)}\n"
     for name in sorted(module.__all__, key=str.lower):
-        yield from _entry(f"{module.__name__}.{name}", getattr(module, name), described)
+        yield from _entry(f"{public}.{name}", getattr(module, name), described)
 
 
 def _entry(public: str, value: Any, described: dict[str, str]) -> Iterator[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 from conformance.oracle import find_oracle
 
-from caffe2_backend.caffe2_python.hook.locate import locate
+from caffe2_compat.hook.locate import locate
 from caffe2_tests.modules import find_modules
 from caffe2_tests.recorded import RECORDED, read_passed, write_passed
 from caffe2_tests.run import Limits, Outcome, run_module

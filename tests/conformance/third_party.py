@@ -27,14 +27,14 @@ import numpy as np
 
 import caffe2_bridge
 from caffe2_backend.runtime import Int8Tensor
-from caffe2_backend.validation.inputs.assumptions import Assumptions
-from caffe2_backend.validation.inputs.synthesize import StuckError
-from caffe2_backend.validation.inputs.synthesized_cases import first_synthesis
 from caffe2_bridge.diagnostics import BridgeError, ConversionError, Severity
 from caffe2_bridge.init.fills import RANDOM
 from caffe2_bridge.model import Model
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_bridge.readers import cut_readers
+from caffe2_validation.inputs.assumptions import Assumptions
+from caffe2_validation.inputs.synthesize import StuckError
+from caffe2_validation.inputs.synthesized_cases import first_synthesis
 from conformance.check import NEEDS_SHAPE
 from conformance.compare import mismatches
 from conformance.corpus import Array, Quantization

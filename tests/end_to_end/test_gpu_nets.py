@@ -14,12 +14,12 @@ from support.paths import CAFFE2_MODELS
 
 from caffe2_backend import Predictor, validate, workspace
 from caffe2_backend.runtime import SessionOptions, Workspace
-from caffe2_backend.validation.options import ValidationOptions
 from caffe2_bridge import Model, load
 from caffe2_bridge.devices import Device
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.proto.caffe2_pb2 import PROTO_CUDA, PROTO_HIP, PROTO_IDEEP, PROTO_MKLDNN, DeviceOption, NetDef
 from caffe2_frontend import check, to_onnx
+from caffe2_validation.options import ValidationOptions
 
 MODEL = CAFFE2_MODELS / "gpu_cnn"
 GPU = DeviceOption(device_type=PROTO_CUDA, device_id=1)

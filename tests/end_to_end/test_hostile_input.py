@@ -15,12 +15,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from caffe2_backend import Workspace, to_netdef
-from caffe2_backend.cli.commands import main
 from caffe2_backend.databases import DatabaseError, Mode, create_database
 from caffe2_bridge import BridgeError, Model, NetFormatError, load, save
 from caffe2_bridge.devices.placement.profile import Profile
 from caffe2_bridge.files import FORMATS
 from caffe2_bridge.proto.caffe2_pb2 import Argument, NetDef, OperatorDef, TensorProto
+from caffe2_cli.commands import main
 from caffe2_frontend import check, save_onnx, to_onnx
 
 NAMES = [

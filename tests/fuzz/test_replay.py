@@ -58,12 +58,12 @@ def test_a_worker_that_dies_or_hangs_is_an_outcome(tmp_path: Path) -> None:
 
 def test_a_model_that_runs_for_long_is_no_fault() -> None:
     for place in (
-        "runtime/sessions/session.py:run_list",
-        "runtime/host/waiting.py:wait_for",
-        "validation/runtimes/ragged_reference.py:_run_ragged",
-        "validation/runtimes/corrected_reference.py:_run",
+        "caffe2_backend/runtime/sessions/session.py:run_list",
+        "caffe2_backend/runtime/host/waiting.py:wait_for",
+        "caffe2_validation/runtimes/ragged_reference.py:_run_ragged",
+        "caffe2_validation/runtimes/corrected_reference.py:_run",
     ):
-        running = unanswered(f"caffe2_backend/{place}", "computes for more than 10 s")
+        running = unanswered(place, "computes for more than 10 s")
         assert running.status is Status.RAN_LONG
         assert not running.is_violation
     assert unanswered("caffe2_backend/importer.py:to_netdef", "computes for more than 10 s").is_violation

@@ -32,7 +32,7 @@ Api = Mapping[str, Sequence[str]]
 
 def current_api() -> dict[str, list[str]]:
     """The parameters of public functions, classes and methods, by qualified name; of an enum the members."""
-    return dict(sorted(pair for name in MODULES for pair in _of_module(importlib.import_module(name))))
+    return dict(sorted(pair for name in MODULES for pair in _of_module(name, importlib.import_module(name))))
 
 
 def read_api() -> dict[str, list[str]]:
@@ -65,13 +65,13 @@ def _differences(released: Sequence[str], current: Sequence[str]) -> Iterator[st
             yield f"{text!r} is new and has no default"
 
 
-def _of_module(module: ModuleType) -> Iterator[tuple[str, list[str]]]:
+def _of_module(public: str, module: ModuleType) -> Iterator[tuple[str, list[str]]]:
     for name in getattr(module, "__all__", ()):
         value = getattr(module, name)
         if inspect.isclass(value):
-            yield from _of_class(f"{module.__name__}.{name}", value)
+            yield from _of_class(f"{public}.{name}", value)
         elif callable(value):
-            yield f"{module.__name__}.{name}", _parameters(value)
+            yield f"{public}.{name}", _parameters(value)
 
 
 def _of_class(name: str, found: type) -> Iterator[tuple[str, list[str]]]:

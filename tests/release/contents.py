@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from support.paths import PACKAGES as _FOLDERS
 from support.paths import ROOT
 
 MAXIMUM_BYTES: Final = 2 << 20
-PACKAGES: Final = ("bridge/caffe2_bridge", "frontend/caffe2_frontend", "backend/caffe2_backend")
+PACKAGES: Final = tuple(str(folder.relative_to(ROOT)) for folder in _FOLDERS.values())
 # Beside the packages, in an sdist.
 _PAGES: Final = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE", "pyproject.toml")
 _OF_TOOLS: Final = {".gitignore", "PKG-INFO"}  # what hatchling adds to an sdist

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 import caffe2_backend
 import caffe2_bridge
 import caffe2_frontend
-from caffe2_backend.cli.commands import main as cli
+from caffe2_cli.commands import main as cli
 
 
 def main(folder: Path, installation: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from click.testing import CliRunner, Result
 
-from caffe2_backend.cli.commands import main
+from caffe2_cli.commands import main
 
 
 def call(*words: object) -> Result:

@@ -7,7 +7,7 @@ import re
 import pytest
 from click.testing import CliRunner
 
-from caffe2_backend.cli.commands import main
+from caffe2_cli.commands import main
 
 COMMANDS = {
     "check": (

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
-from typing import Final
 
 import networkx as nx
 import pytest
-
-ROOT: Final = Path(__file__).resolve().parents[2]
-PACKAGES: Final = ("bridge/caffe2_bridge", "frontend/caffe2_frontend", "backend/caffe2_backend")
+from support.paths import PACKAGES
 
 
 def modules() -> dict[str, Path]:
     """The modules of all packages by dotted name; a package is named without ``__init__``."""
     found = {}
-    for package in PACKAGES:
-        base = ROOT / package
+    for base in PACKAGES.values():
         for path in base.rglob("*.py"):
             parts = path.relative_to(base.parent).with_suffix("").parts
             found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
@@ -54,7 +50,7 @@ def test_modules_import_each_other_without_cycles() -> None:
 
 
 def test_the_frontend_imports_nothing_for_types_alone() -> None:
-    guarded = [path.name for path in (ROOT / PACKAGES[1]).rglob("*.py") if "TYPE_CHECKING" in path.read_text("utf-8")]
+    guarded = [path.name for path in PACKAGES["frontend"].rglob("*.py") if "TYPE_CHECKING" in path.read_text("utf-8")]
     assert not guarded
 
 

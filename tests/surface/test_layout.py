@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from support.paths import ROOT
+from support.paths import PACKAGES, ROOT
 
 UNIT: Final = ROOT / "tests" / "unit"
-PACKAGES: Final = {name: ROOT / name / f"caffe2_{name}" for name in ("bridge", "frontend", "backend")}
 
 
 def folders(root: Path) -> set[Path]:

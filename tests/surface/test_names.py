@@ -8,12 +8,12 @@ from types import ModuleType
 import pytest
 
 import caffe2_backend
-import caffe2_backend.fleet
 import caffe2_bridge
 import caffe2_bridge.builder
 import caffe2_bridge.files
 import caffe2_bridge.gradients
 import caffe2_bridge.storage
+import caffe2_fleet
 import caffe2_frontend
 
 # All public names: a name that is added or removed must be added or removed here too.
@@ -66,7 +66,7 @@ PACKAGES = [
     (caffe2_bridge.gradients, GRADIENTS),
     (caffe2_frontend, FRONTEND),
     (caffe2_backend, BACKEND),
-    (caffe2_backend.fleet, FLEET),
+    (caffe2_fleet, FLEET),
 ]
 
 

@@ -17,7 +17,10 @@ from caffe2_bridge.verification import is_verifying
 # Set (to anything but the empty string): faults surface as the exceptions that they are.
 VARIABLE: Final = "CAFFE2_BRIDGE_DEBUG"
 
-_PACKAGES: Final = ("caffe2_bridge", "caffe2_frontend", "caffe2_backend")
+_PACKAGES: Final = (
+    "caffe2_bridge", "caffe2_frontend", "caffe2_backend", "caffe2_validation", "caffe2_compat", "caffe2_fleet",
+    "caffe2_cli",
+)  # fmt: skip
 _HINT: Final = "this is a fault of caffe2-bridge: please report it with the model; --debug shows where it occurred"
 _LONGEST: Final = 300
 

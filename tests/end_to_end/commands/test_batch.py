@@ -12,15 +12,15 @@ from click.testing import CliRunner, Result
 from support.paths import MODELS
 
 from caffe2_backend.admission import load_proto
-from caffe2_backend.cli.commands import main
-from caffe2_backend.fleet.batch import run_batch
-from caffe2_backend.fleet.engines import local
-from caffe2_backend.fleet.job import Job
-from caffe2_backend.fleet.models.discovery import find_models
-from caffe2_backend.fleet.process.pool import ProcessPool
-from caffe2_backend.fleet.result import ModelResult
-from caffe2_backend.validation.options import ValidationOptions
 from caffe2_bridge import load
+from caffe2_cli.commands import main
+from caffe2_fleet.batch import run_batch
+from caffe2_fleet.engines import local
+from caffe2_fleet.job import Job
+from caffe2_fleet.models.discovery import find_models
+from caffe2_fleet.process.pool import ProcessPool
+from caffe2_fleet.result import ModelResult
+from caffe2_validation.options import ValidationOptions
 
 AGAINST = ("workspace", "onnxruntime-cpu")
 

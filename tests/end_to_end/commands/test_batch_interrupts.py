@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from caffe2_backend.fleet.process.model_process import ModelProcess
-from caffe2_backend.fleet.task import ModelTask
-from caffe2_backend.validation.options import ValidationOptions
+from caffe2_fleet.process.model_process import ModelProcess
+from caffe2_fleet.task import ModelTask
+from caffe2_validation.options import ValidationOptions
 
 # A stand-in for the server: it notes which models it runs, and takes long for "b" until there is a file "go".
 SERVER = """
@@ -35,9 +35,9 @@ for line in sys.stdin:
 """
 SCRIPT = """
 import sys
-from caffe2_backend.fleet.process import model_process
+from caffe2_fleet.process import model_process
 model_process._SERVER = sys.argv.pop(1)
-from caffe2_backend.cli.commands import main
+from caffe2_cli.commands import main
 main(prog_name="caffe2-bridge")
 """
 

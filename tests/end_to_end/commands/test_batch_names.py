@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from caffe2_backend.fleet import ModelTask, run_batch
-from caffe2_backend.validation.options import ValidationOptions
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
+from caffe2_fleet import ModelTask, run_batch
+from caffe2_validation.options import ValidationOptions
 
 OPTIONS = ValidationOptions(runtimes=("workspace", "onnxruntime-cpu"))
 NAMES = ("good", "n" * 300, "z\0z", "c\x1b[31mx", "s\udcff", "turn\u202eed", "/".join("d" * 600), "ü" * 120)

@@ -158,7 +158,7 @@ def test_ops() -> None:
 
 def test_a_real_process(small: Path, tmp_path: Path) -> None:
     env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, "-W", "error", "-c", "from caffe2_backend.cli.commands import main; main()"]
+    command = [sys.executable, "-W", "error", "-c", "from caffe2_cli.commands import main; main()"]
 
     def start(*words: object) -> subprocess.CompletedProcess[str]:
         words = (*command, *map(str, words))

@@ -19,13 +19,13 @@ from click.testing import CliRunner
 from support.paths import MODELS
 
 from caffe2_backend import RunError, ValidationOptions, fleet
-from caffe2_backend.cli.commands import main
-from caffe2_backend.fleet import ModelTask
-from caffe2_backend.fleet.engines import clusters
-from caffe2_backend.fleet.engines.selection import open_engine
-from caffe2_backend.fleet.job import Job
-from caffe2_backend.fleet.result import ModelResult
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
+from caffe2_cli.commands import main
+from caffe2_fleet import ModelTask
+from caffe2_fleet.engines import clusters
+from caffe2_fleet.engines.selection import open_engine
+from caffe2_fleet.job import Job
+from caffe2_fleet.result import ModelResult
 
 OPTIONS = ValidationOptions(runtimes=("workspace", "onnxruntime-cpu"))
 COUNT = 24

@@ -13,24 +13,24 @@ import pytest
 from onnx import parser
 from support.training import classifier_data, linear_classifier
 
-from caffe2_backend.cli.commands import COMMANDS
-from caffe2_backend.fleet import ModelTask
-from caffe2_backend.fleet.job import Job
-from caffe2_backend.fleet.process.execute import execute
-from caffe2_backend.fleet.process.pool import ProcessPool
-from caffe2_backend.validation.diagnose.optimizations import _modified
-from caffe2_backend.validation.options import ValidationOptions
-from caffe2_backend.validation.runtimes.install import install_oracle
-from caffe2_backend.validation.runtimes.onnx_runtime import OnnxRuntime
-from caffe2_backend.validation.runtimes.real_caffe2 import find_python
 from caffe2_bridge import Model
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
+from caffe2_cli.commands import COMMANDS
+from caffe2_fleet import ModelTask
+from caffe2_fleet.job import Job
+from caffe2_fleet.process.execute import execute
+from caffe2_fleet.process.pool import ProcessPool
 from caffe2_frontend import save_onnx, to_onnx
+from caffe2_validation.diagnose.optimizations import _modified
+from caffe2_validation.options import ValidationOptions
+from caffe2_validation.runtimes.install import install_oracle
+from caffe2_validation.runtimes.onnx_runtime import OnnxRuntime
+from caffe2_validation.runtimes.real_caffe2 import find_python
 
 # The script that pip installs, whose own folder is first on the path.
 SCRIPT = """
 import sys
-from caffe2_backend.cli.commands import main
+from caffe2_cli.commands import main
 if __name__ == "__main__":
     sys.exit(main(prog_name="caffe2-bridge"))
 """

@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner, Result
 from conformance.recording import operator
 
-from caffe2_backend.cli.commands import main
 from caffe2_bridge.proto.caffe2_pb2 import PROTO_CUDA, NetDef, OperatorDef
+from caffe2_cli.commands import main
 
 
 def run(folder: Path, ops: list[OperatorDef], *options: str) -> Result:

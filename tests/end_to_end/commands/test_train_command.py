@@ -107,7 +107,7 @@ def test_resume_with_all_steps_done(linear: tuple[object, ...], tmp_path: Path) 
 
 
 def test_ctrl_c_leaves_a_checkpoint(linear: tuple[object, ...], tmp_path: Path) -> None:
-    script = "import sys; from caffe2_backend.cli.commands import main; sys.argv[0] = 'caffe2-bridge'; main()"
+    script = "import sys; from caffe2_cli.commands import main; sys.argv[0] = 'caffe2-bridge'; main()"
     words = [str(word) for word in (*linear, "--steps", 10**7, "--checkpoint-every", 5, "-o", tmp_path / "out")]
     process = subprocess.Popen(  # noqa: S603 - this Python, with a script of our own
         [sys.executable, "-c", script, *words], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True,

@@ -11,11 +11,11 @@ import pytest
 from click.testing import CliRunner
 from support.paths import ROOT
 
-from caffe2_backend.cli.commands import main
-from caffe2_backend.validation import validate
-from caffe2_backend.validation.diagnose import divergences
 from caffe2_bridge import RunError, load, save
+from caffe2_cli.commands import main
 from caffe2_frontend import to_onnx
+from caffe2_validation import validate
+from caffe2_validation.diagnose import divergences
 
 MODELS = ROOT / "tests" / "golden" / "models"
 HERE = ("workspace", "onnxruntime-cpu", "onnx-reference")

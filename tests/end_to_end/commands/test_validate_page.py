@@ -19,15 +19,15 @@ import pytest
 from support.paths import MODELS
 from support.validation.faults import with_weight
 
-from caffe2_backend.fleet.result import ModelResult
-from caffe2_backend.fleet.site.summary import index_page, write_summary
 from caffe2_backend.picture import sketch_model
-from caffe2_backend.validation import ValidationOptions, ValidationReport, validate
-from caffe2_backend.validation.render.page import page, write_page
-from caffe2_backend.validation.render.picture import colouring, error_picture
 from caffe2_bridge import Model, load
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
+from caffe2_fleet.result import ModelResult
+from caffe2_fleet.site.summary import index_page, write_summary
 from caffe2_frontend import to_onnx
+from caffe2_validation import ValidationOptions, ValidationReport, validate
+from caffe2_validation.render.page import page, write_page
+from caffe2_validation.render.picture import colouring, error_picture
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 

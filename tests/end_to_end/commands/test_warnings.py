@@ -12,9 +12,9 @@ from conformance.recording import operator
 from support.cells import feed, fills, rnn
 
 from caffe2_backend import Predictor, validate
-from caffe2_backend.cli.commands import main
 from caffe2_bridge import Model, save
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_cli.commands import main
 from caffe2_frontend import check, to_onnx
 
 X = np.array([[1.0, -2.0]], np.float32)

@@ -9,9 +9,9 @@ import pytest
 from click.testing import CliRunner
 from onnx import parser
 
-from caffe2_backend.cli.commands import main
 from caffe2_backend.runtime.sessions.onnx_session import OnnxSession
 from caffe2_bridge import load
+from caffe2_cli.commands import main
 from caffe2_frontend import to_onnx
 
 MODEL = """<ir_version: 10, opset_import: ["": 21]>

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.oracle]
 
 # Steps whose losses agree within the rounding of one step: later ones add up the differences of all before them.
 EXACT_STEPS = 10
-START = "from caffe2_backend.cli.commands import main; main()"
+START = "from caffe2_cli.commands import main; main()"
 PACKAGES = [str(ROOT / name) for name in ("bridge", "frontend", "backend")]
 
 

@@ -29,7 +29,7 @@ def test_a_dataset_is_saved_and_read_as_in_caffe2(tmp_path: Path) -> None:
     theirs, ours = tmp_path / "theirs.db", tmp_path / "ours.db"
     expected = output(str(python), str(PROGRAM), str(theirs))
     packages = os.pathsep.join(str(ROOT / name) for name in ("bridge", "frontend", "backend"))
-    start = "from caffe2_backend.cli.commands import main; main()"
+    start = "from caffe2_cli.commands import main; main()"
     command = [sys.executable, "-c", start, "python", "--caffe2", str(copy), str(PROGRAM), str(ours)]
     assert output(*command, PYTHONPATH=packages) == expected
     assert ours.read_bytes() == theirs.read_bytes()

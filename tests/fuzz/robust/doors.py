@@ -15,12 +15,12 @@ from support.paths import CHAR_RNN
 
 import caffe2_backend
 from caffe2_backend import to_netdef
-from caffe2_backend.cli.commands import main
 from caffe2_backend.databases.database import Database, Mode
 from caffe2_backend.databases.registry import create_database
 from caffe2_bridge import ConversionError, Diagnostic, Model, load, load_init_net
 from caffe2_bridge.files import FORMATS, save
 from caffe2_bridge.files.loader import load_meta, load_plan
+from caffe2_cli.commands import main
 from caffe2_frontend import check, save_onnx, to_onnx
 from caffe2_frontend.exporter import convert
 

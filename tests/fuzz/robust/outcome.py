@@ -8,7 +8,9 @@ from enum import StrEnum
 from types import FrameType, TracebackType
 from typing import Any, Final, Self
 
-_PACKAGES: Final = ("caffe2_bridge", "caffe2_frontend", "caffe2_backend")
+from support.paths import PACKAGES
+
+_PACKAGES: Final = tuple(folder.name for folder in PACKAGES.values())
 _LONGEST: Final = 300
 
 
@@ -29,12 +31,12 @@ class Status(StrEnum):
 
 ALLOWED: Final = frozenset({Status.RETURNED, Status.REFUSED, Status.RAN_LONG})
 _RUNS: Final = frozenset({
-    "caffe2_backend/runtime/sessions/session.py:run_list", "caffe2_backend/validation/runtimes/time_budget.py:within",
+    "caffe2_backend/runtime/sessions/session.py:run_list", "caffe2_validation/runtimes/time_budget.py:within",
     "caffe2_backend/runtime/host/waiting.py:wait_for",
 })  # fmt: skip
 # Operators of ONNX's reference evaluator, all of whose functions are a part of a run.
 _OPERATORS: Final = frozenset(
-    f"caffe2_backend/validation/runtimes/{name}.py"
+    f"caffe2_validation/runtimes/{name}.py"
     for name in ("corrected_convolution", "corrected_loop", "corrected_reference", "ragged_reference")
 )
 

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 from conformance.recording import operator
 
-from caffe2_backend.predictor_exporter import PredictorExportMeta, get_meta_net_def, save_to_db
-from caffe2_backend.workspace import RunNetOnce, WorkspaceGuard
 from caffe2_bridge import Model, load, save
 from caffe2_bridge.files.blobs.record_writer import Record, tensor_records, text_record
 from caffe2_bridge.files.predictor_db import META_NET_DEF
 from caffe2_bridge.files.saver import save_records
 from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_compat.predictor_exporter import PredictorExportMeta, get_meta_net_def, save_to_db
+from caffe2_compat.workspace import RunNetOnce, WorkspaceGuard
 from caffe2_frontend import save_onnx, to_onnx
 from support.paths import CHAR_RNN, GOLDEN, MODELS
 from support.training import Program, read_program

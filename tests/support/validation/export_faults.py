@@ -14,13 +14,13 @@ from onnx import numpy_helper
 from support.paths import MODELS
 from support.validation.faults import case_of, every_fault, reader, with_weight
 
-from caffe2_backend.validation.forms import Forms
-from caffe2_backend.validation.inputs.specs import Case
-from caffe2_backend.validation.runtimes import find_runtime
-from caffe2_backend.validation.values import compare
 from caffe2_bridge import Model, load
 from caffe2_bridge.diagnostics import BridgeError
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_validation.forms import Forms
+from caffe2_validation.inputs.specs import Case
+from caffe2_validation.runtimes import find_runtime
+from caffe2_validation.values import compare
 
 _FUSED = ("lstm", "gru", "gru_linear_before_reset", "basic_rnn_tanh", "basic_rnn_relu", "lstm_two_layers")
 

@@ -12,13 +12,13 @@ from conformance.recording import operator
 from support.cells import Recurrent, fills, weights
 from support.paths import MODELS
 
-from caffe2_backend.validation.forms import Forms
-from caffe2_backend.validation.inputs.specs import Case, make_cases
-from caffe2_backend.validation.sizes import Size
 from caffe2_bridge import Model, load
 from caffe2_bridge.netdef.views import NetView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_frontend import to_onnx
+from caffe2_validation.forms import Forms
+from caffe2_validation.inputs.specs import Case, make_cases
+from caffe2_validation.sizes import Size
 
 SIZE = Size(6, 3, 4)
 

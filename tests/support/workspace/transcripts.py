@@ -11,7 +11,7 @@ from conformance.oracle import find_oracle
 from support.paths import SUPPORT
 from support.workspace.caffe2_transcript import encode, replay
 
-from caffe2_backend import workspace
+from caffe2_compat import workspace
 
 Call = tuple[Any, ...]
 _ATTEMPTS: Final = 3  # threads of real Caffe2's plans sometimes end its process by a signal

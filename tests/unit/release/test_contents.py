@@ -18,7 +18,7 @@ def test_what_is_tracked_includes_types_tables_and_protobufs() -> None:
     assert {
         "caffe2_bridge/py.typed", "caffe2_frontend/py.typed", "caffe2_backend/py.typed",
         "caffe2_bridge/proto/caffe2.proto", "caffe2_bridge/proto/caffe2_pb2.py", "caffe2_bridge/schemas/operators.json",
-        "caffe2_bridge/devices/cuda_operators.txt", "caffe2_backend/validation/render/page.html",
+        "caffe2_bridge/devices/cuda_operators.txt", "caffe2_validation/render/page.html",
     } <= wheel().keys()  # fmt: skip
     assert wheel_faults(wheel()) == []
 

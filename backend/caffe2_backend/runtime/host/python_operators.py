@@ -1,7 +1,7 @@
 """Python operators: Python, PythonDLPack and their gradients, functions of the program that runs.
 
 The functions are registered in the process by tokens, which the operators name. A program that needs them installs what
-calls them, ``caffe2_backend.caffe2_python``: nets alone, which may come from anywhere, do not run code.
+calls them, ``caffe2_compat``: nets alone, which may come from anywhere, do not run code.
 """
 
 from __future__ import annotations

@@ -24,11 +24,11 @@ from support.admission.models import (
 
 from caffe2_backend import Predictor, prepare, run_model, to_netdef
 from caffe2_backend.admission import admit_file, load_ir, load_proto
-from caffe2_backend.validation.forms import read_model
 from caffe2_bridge.diagnostics import ConversionError, NetFormatError
 from caffe2_bridge.model import Model
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend import to_onnx
+from caffe2_validation.forms import read_model
 
 X = np.zeros(4, np.float32)
 PLACES = sorted(hiding_places("w.bin"))

@@ -13,11 +13,11 @@ from support.admission.models import FLOAT, call, function, graph, model, nested
 
 from caffe2_backend import Predictor, run_model, to_netdef, validate
 from caffe2_backend.admission import load_graph, load_ir, load_proto
-from caffe2_backend.cli.commands import main
 from caffe2_bridge.bounds import MAX_BODIES
 from caffe2_bridge.diagnostics import ConversionError
+from caffe2_cli.commands import main
 
-COMMAND = "from caffe2_backend.cli.commands import main; main()"
+COMMAND = "from caffe2_cli.commands import main; main()"
 CONDITION = value("c", onnx.TensorProto.BOOL, ())
 OTHER = graph([node("Identity", ["x"], ["y"])], ())
 

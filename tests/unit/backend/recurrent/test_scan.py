@@ -14,9 +14,9 @@ from support.scan_cases import CASES, LENGTHS, Case
 
 from caffe2_backend.importer import to_netdef
 from caffe2_backend.runtime.sessions.onnx_session import OnnxSession
-from caffe2_backend.workspace import Workspace
 from caffe2_bridge.diagnostics import ConversionError
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
+from caffe2_compat.workspace import Workspace
 from caffe2_frontend import to_onnx
 
 

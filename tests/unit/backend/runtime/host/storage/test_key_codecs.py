@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from conformance.recording import operator
 
-from caffe2_backend import workspace
 from caffe2_bridge.diagnostics import NetFormatError
 from caffe2_bridge.proto.caffe2_pb2 import BlobProto, TensorProto
+from caffe2_compat import workspace
 
 MAP_OF_TWO = (
     b"\n\x12\x08\x02\x10\nB\x02\x08\x00R\x02\x03\x01Z\x04\x08\x00\x10\x02"

@@ -1,0 +1,1 @@
+from caffe2_compat.workspace import *  # noqa: F403 - the same names

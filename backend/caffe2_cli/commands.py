@@ -1,0 +1,66 @@
+"""The command line, ``caffe2-bridge``: a group of commands, each in a module of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import click
+
+from caffe2_bridge.bounds import limits_of_processes
+from caffe2_bridge.diagnostics import OptionError
+from caffe2_bridge.diagnostics.internal import debug_mode
+from caffe2_cli.errors import printed_diagnostics
+from caffe2_cli.lazy_group import CommandEntry, LazyGroup
+
+_ROOT: Final = "caffe2_cli.subcommands"
+COMMANDS: Final[Mapping[str, CommandEntry]] = {
+    "batch": CommandEntry(
+        f"{_ROOT}.batch", "Check, export and validate every model of SOURCE, each in a process of its own."
+    ),
+    "check": CommandEntry(f"{_ROOT}.check", "Report everything in MODEL that does not convert to ONNX."),
+    "convert": CommandEntry(f"{_ROOT}.convert", "Write MODEL, a Caffe2 model, to OUT in another of Caffe2's formats."),
+    "doctor": CommandEntry(
+        f"{_ROOT}.doctor", "Report versions, GPUs and real Caffe2, what is missing, and the line that installs it."
+    ),
+    "export": CommandEntry(f"{_ROOT}.export", "Convert MODEL to ONNX."),
+    "import": CommandEntry(f"{_ROOT}.import_", "Convert MODEL, an .onnx file, to a Caffe2 net and its init net."),
+    "ops": CommandEntry(f"{_ROOT}.ops", "List the Caffe2 operators that convert to ONNX, by family."),
+    "oracle": CommandEntry(f"{_ROOT}.oracle", "Real Caffe2, to compare with."),
+    "profile": CommandEntry(f"{_ROOT}.profile", "Measure how long each operator of MODEL takes on onnxruntime."),
+    "python": CommandEntry(f"{_ROOT}.python", "Run PROGRAM, a Python program that imports caffe2, on onnxruntime."),
+    "run": CommandEntry(f"{_ROOT}.run", "Run MODEL once on onnxruntime."),
+    "show": CommandEntry(
+        f"{_ROOT}.show", "Summarize MODEL: inputs, outputs, operators, parameters and their sizes. Or draw it."
+    ),
+    "train": CommandEntry(f"{_ROOT}.train", "Train MODEL, a Caffe2 training net or its export, on onnxruntime."),
+    "validate": CommandEntry(
+        f"{_ROOT}.validate", "Compare what runtimes compute for MODEL, and find where they disagree."
+    ),
+}
+
+
+@click.group(cls=LazyGroup, entries=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="caffe2-bridge", prog_name="caffe2-bridge")
+@click.option("--debug", is_flag=True, help="Show the traceback of an internal error.")
+@click.option(
+    "--limit",
+    "limits",
+    metavar="NAME=NUMBER",
+    multiple=True,
+    help="Raise a bound on what a small model may ask for, such as constant_bytes=4g. Repeatable.",
+)
+@click.pass_context
+def main(context: click.Context, *, debug: bool, limits: tuple[str, ...]) -> None:
+    """Convert Caffe2 nets to ONNX and back, run them on onnxruntime, and compare runtimes.
+
+    MODEL is a folder with a predict net and an init net, a predict net's file, a predictor database, or an .onnx file.
+    """
+    context.with_resource(printed_diagnostics())
+    if limits:
+        try:
+            context.with_resource(limits_of_processes(",".join(limits)))
+        except OptionError as error:
+            raise click.UsageError(str(error)) from None
+    if debug:
+        context.with_resource(debug_mode())

@@ -1,0 +1,104 @@
+"""``caffe2-bridge export``."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from caffe2_bridge import Model, load
+from caffe2_bridge.diagnostics import BridgeError
+from caffe2_bridge.storage import AnyPath
+from caffe2_cli import options
+from caffe2_cli.errors import FAILED, reports_errors
+from caffe2_cli.output.console import progress
+from caffe2_cli.output.echo import echo
+
+
+@click.command()
+@options.model
+@options.init
+@options.databases
+@options.inputs
+@click.option("-o", "--output-file", "target", required=True, type=options.LOCATION, help="The .onnx file to write.")
+@options.outputs
+@click.option("--opset", type=int, help="The ONNX opset; default 20.")
+@options.recurrent
+@options.recompute
+@click.option("--stateful", is_flag=True, help="Recurrent states as inputs and outputs, to carry between calls.")
+@click.option("--reroll", is_flag=True, help="Convert steps that were unrolled over time back to loops.")
+@click.option(
+    "--certify", is_flag=True,
+    help="Run fused recurrent operators against their step nets first; exit 1 if they are not equal.",
+)  # fmt: skip
+@click.option(
+    "--int8", type=click.Choice(["exact", "qdq"]), default="exact", show_default=True,
+    help="Int8 operators as integer arithmetic equal to Caffe2's, or as QuantizeLinear and DequantizeLinear around "
+    "float operators, which runtimes fuse.",
+)  # fmt: skip
+@click.option(
+    "--fp16", is_flag=True,
+    help="Convert float32 values to float16, and print the largest difference on generated inputs.",
+)  # fmt: skip
+@click.option(
+    "--fp16-io", type=click.Choice(["float16", "float32"]), default="float16", show_default=True,
+    help="With --fp16, the type of float32 inputs and outputs.",
+)  # fmt: skip
+@click.option(
+    "--training/--no-training", default=None,
+    help="The blobs that a training net updates as inputs and outputs; by default if the net computes gradients.",
+)  # fmt: skip
+@click.option(
+    "--no-weights", is_flag=True,
+    help="Export weights that have no value as inputs of the model; without it they are an error.",
+)  # fmt: skip
+@click.option(
+    "--external-data", type=click.IntRange(min=0), is_flag=False, flag_value=1024, metavar="[BYTES]",
+    help="Write tensors of more than BYTES (1024) to OUTPUT-FILE.data.",
+)  # fmt: skip
+@reports_errors()
+def export(
+    model: AnyPath, init: AnyPath | None, databases: AnyPath | None, target: AnyPath, certify: bool,
+    outputs: tuple[str, ...], no_weights: bool, external_data: int | None, **choices: Any,
+) -> None:  # fmt: skip
+    """Convert MODEL to ONNX. Weights above 2 GB go to a file in the same folder."""
+    from caffe2_frontend import ExportOptions, convert, save_onnx
+
+    loaded = load(model, init, databases=databases)
+    if certify:
+        _certify(loaded)
+    with progress("exporting"):
+        chosen = ExportOptions(outputs=outputs or None, require_weights=not no_weights, **choices)
+        converted = convert(loaded, options=chosen)
+        written = save_onnx(converted, target, external_data=external_data)
+    for path in written:
+        echo(f"{path}: {path.stat().st_size:,} bytes")
+    if chosen.fp16 or chosen.int8 != "exact":
+        _measure(loaded, chosen, converted, target)
+
+
+def _measure(model: Model, chosen: Any, converted: Any, target: AnyPath) -> None:
+    """Print how far the outputs are from those of the exact export."""
+    from caffe2_validation.precision import measure_precision
+
+    try:
+        with progress("comparing"):
+            differences = measure_precision(model, chosen, converted, target)
+    except BridgeError as error:
+        echo(f"the results were not compared with those of the exact export: {error}", err=True)
+        return
+    for difference in differences:
+        echo(str(difference))
+
+
+def _certify(model: Model) -> None:
+    from caffe2_validation.certify import certify
+
+    with progress("certifying"):
+        certificates = certify(model)
+    for certificate in certificates:
+        echo(str(certificate))
+    if not all(certificate.agrees for certificate in certificates):
+        echo("error: a fused operator does not compute what the net computes; nothing was exported", err=True)
+        sys.exit(FAILED)

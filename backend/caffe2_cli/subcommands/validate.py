@@ -1,0 +1,101 @@
+"""``caffe2-bridge validate``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from caffe2_bridge.diagnostics import BridgeError
+from caffe2_bridge.storage import AnyPath
+from caffe2_cli import options
+from caffe2_cli.errors import COULD_NOT_RUN, reports_errors
+from caffe2_cli.output.arrays import read_arrays
+from caffe2_cli.output.command_line import command_line
+from caffe2_cli.output.console import stages
+from caffe2_cli.output.echo import echo
+from caffe2_cli.output.validation_tables import print_circumstances, print_report
+
+
+@click.command()
+@options.model
+@options.init
+@options.databases
+@click.option("--other", type=options.LOCATION, help="A second model to compare MODEL with.")
+@options.runtimes
+@options.runtime_device
+@click.option(
+    "--inputs",
+    "source",
+    type=options.LOCATION,
+    help="An .npz file; without it inputs are synthesized. Arrays named STEP/INPUT are those of training steps.",
+)
+@options.inputs
+@options.outputs
+@click.option("--every-blob", is_flag=True, help="Compare intermediate blobs, too.")
+@click.option(
+    "--matrix", is_flag=True, help="Compare every pair of runtimes; without --against, all that are installed."
+)
+@options.random_weights
+@click.option(
+    "--steps", type=click.IntRange(min=1), default=3, show_default=True, help="Steps of a training net to compare."
+)
+@click.option("--lockstep", is_flag=True, help="Find the first operator, and the step, that do not agree.")
+@click.option("--repro", type=options.LOCATION, help="Write that operator with its inputs to this folder.")
+@click.option("--report", type=options.LOCATION, help="Write the report to this file, as a page of HTML.")
+@options.as_json("report")
+@options.seed
+@options.tolerances
+@options.recurrent
+@click.option("--caffe2-python", metavar="PATH", help="The Python that has real Caffe2.")
+@reports_errors(COULD_NOT_RUN)
+def validate(
+    model: AnyPath, init: AnyPath | None, databases: AnyPath | None, other: AnyPath | None,
+    runtimes: tuple[str, ...], source: AnyPath | None, inputs: dict[str, Any], outputs: tuple[str, ...],
+    every_blob: bool, matrix: bool, lockstep: bool, repro: AnyPath | None, report: AnyPath | None, as_json: bool,
+    caffe2_python: str | None, **choices: Any,
+) -> None:  # fmt: skip
+    """Compare what runtimes compute for MODEL, and find where they disagree.
+
+    Exit code 0: they agree, 1: they disagree, 2: something could not run.
+    """
+    from caffe2_validation.api import run_validation
+    from caffe2_validation.forms import read_model
+    from caffe2_validation.options import ValidationOptions
+    from caffe2_validation.runtimes import Runtime, present_runtimes
+
+    chosen: Sequence[str | Runtime] | None = runtimes or None
+    if matrix and chosen is None:
+        chosen = present_runtimes(caffe2_python=caffe2_python, device=choices["device"])
+    validation = ValidationOptions(
+        runtimes=chosen, described=inputs, outputs=outputs or None, every_blob=every_blob or report is not None,
+        matrix=matrix, lockstep=lockstep or repro is not None, repro=repro, caffe2_python=caffe2_python, **choices,
+    )  # fmt: skip
+    with stages() as show:
+        show("loading")
+        read = read_model(model, init, databases)
+        result = run_validation(read, read_arrays(source) if source else None, other, validation, show)
+    result = replace(result, command=command_line())
+    if report is not None:
+        from caffe2_validation.render.page import write_page
+
+        write_page(result, report, _picture(model if model.suffix == ".onnx" else read, result))
+    if as_json:
+        echo(result.to_json())
+    else:
+        print_report(result)
+        print_circumstances(result)
+    sys.exit(result.exit_code)
+
+
+def _picture(model: Any, result: Any) -> str:
+    from caffe2_validation.render.picture import error_picture
+
+    try:
+        return error_picture(model, result)
+    except BridgeError as error:  # without graphviz the page has no picture
+        echo(f"the page has no picture of the net: {error}", err=True)
+        return ""

@@ -1,0 +1,44 @@
+"""What running a net means here, in addition to the run itself: checks, blobs that appear, linked tensors, failures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from caffe2_backend.runtime.calls.blob_workspace import Workspace
+from caffe2_bridge.diagnostics import RunError
+from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_compat.extension.flags import check_finite
+from caffe2_compat.extension.runs.failures import noting_failures
+from caffe2_compat.extension.values.torch_links import synchronize
+
+
+@contextmanager
+def running(workspace: Workspace, net: NetDef | None = None) -> Iterator[None]:
+    """Run a net, several or an operator within the block."""
+    with noting_failures(workspace, net):
+        yield
+        if net is not None:
+            check_finite(workspace, net)
+    synchronize(workspace)
+
+
+def read_net(content: Any) -> NetDef:
+    """Parse a serialized net. Raises TypeError if it is not bytes, as Caffe2 does."""
+    if not isinstance(content, bytes):
+        raise TypeError(f"a net must be given as bytes, not {type(content).__name__}")
+    return NetDef.FromString(content)
+
+
+def create_operands(workspace: Workspace, net: NetDef) -> None:
+    """Create the blobs that a net writes, as Caffe2 does when it creates the net.
+
+    Raises RunError if an input of an operator exists neither in the workspace nor by an operator before it.
+    """
+    for op in net.op:
+        for name in op.input:
+            if not workspace.has_blob(name):
+                raise RunError(f"op {op.type}: Encountered a non-existing input blob: {name}")
+        for name in op.output:
+            workspace.create_blob(name)

@@ -1,0 +1,33 @@
+"""Which engine runs a fleet, by its name."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from caffe2_bridge.diagnostics import OptionError
+from caffe2_fleet.engines.base import Engine
+from caffe2_fleet.engines.local import LocalEngine
+
+ENGINES: Final = "local, dask, dask://HOST:PORT or slurm"
+
+
+def open_engine(engine: Any, jobs: int) -> Engine:
+    """Open an engine.
+
+    Args:
+        engine: its name, see :func:`caffe2_backend.fleet.run`, or a ``distributed.Client``.
+        jobs: models at a time, on an engine that starts its own workers.
+
+    Raises OptionError if it does not exist, and RunError if it is not installed or does not answer.
+    """
+    if engine == "local":
+        return LocalEngine(jobs)
+    if isinstance(engine, str) and (engine in ("dask", "slurm") or engine.startswith("dask://")):
+        from caffe2_fleet.engines import clusters
+
+        return clusters.open_cluster(engine, jobs)
+    if isinstance(engine, str):
+        raise OptionError(f"engine must be {ENGINES}, not {engine!r}")
+    from caffe2_fleet.engines.dask import DaskEngine
+
+    return DaskEngine(engine)
