@@ -66,6 +66,10 @@ def with_more_known(tasks: Sequence[Task], *, stored: bool, sizes: bool) -> list
 @click.command()
 @click.argument("corpus", type=click.Path(exists=True, path_type=Path), default=GOLDEN, metavar="[DIR]")
 @click.option("--types", default="", help="Only these operator types, net files or models, comma-separated.")
+@click.option(
+    "--changed", metavar="COMMIT", is_flag=False, flag_value="main",
+    help="Only operators whose code differs from a commit; main where none is named.",
+)  # fmt: skip
 @click.option("--executor", type=click.Choice((*EXECUTORS, *NET_EXECUTORS)), default="onnxruntime", show_default=True)
 @click.option(
     "--recurrent",
@@ -89,6 +93,7 @@ def with_more_known(tasks: Sequence[Task], *, stored: bool, sizes: bool) -> list
 def main(
     corpus: Path,
     types: str,
+    changed: str | None,
     executor: str,
     recurrent: tuple[RecurrentForm, ...],
     opset: int | None,
@@ -110,7 +115,7 @@ def main(
     if show is not None:
         _show(corpus, show)
         return
-    groups = [name for name in types.split(",") if name]
+    groups = [name for name in types.split(",") if name] + _groups_changed_since(changed)
     partial = bool(groups) or stored or sizes or sample > 1 or corpus.resolve() != GOLDEN
     if write_baseline and (partial or opset or executor != "onnxruntime" or recurrent != ("auto",) or gradients):
         raise click.UsageError("the baseline is written from a whole run over the golden corpus with default options")
@@ -136,6 +141,22 @@ def main(
         for lost in sorted(before - now):
             click.echo(f"  gone: {lost}")
     sys.exit(1 if report.has_failures(results) else 0)
+
+
+def _groups_changed_since(commit: str | None) -> list[str]:
+    """The operator types whose conversion differs from a commit's, those that have cases; none without a commit."""
+    from conformance.changed import changed_operators
+
+    if commit is None:
+        return []
+    try:
+        groups = sorted(changed_operators(commit) & {ref.group for ref in find_cases(GOLDEN)})
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    click.echo(f"{len(groups)} operator types are converted by other code than that of {commit}")
+    if not groups:
+        sys.exit(0)
+    return groups
 
 
 def _show(corpus: Path, name: str) -> None:
