@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import select
 import shutil
@@ -16,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import count
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 import numpy as np
 
@@ -174,6 +173,8 @@ class _Process:
         assert self._process.stdout is not None
         self._requests, self._answers = self._process.stdin, self._process.stdout
         os.set_blocking(self._requests.fileno(), False)
+        # End the process: asked for, where this object ends, or where this process does.
+        self.close = weakref.finalize(self, _end, self._process, self._errors, self._folder, os.getpid())
 
     def ask(
         self, header: Mapping[str, Any], values: Mapping[str, Any], seconds: float
@@ -190,23 +191,6 @@ class _Process:
         if frame is None:
             raise RunError(self._ended())
         return frame
-
-    def close(self) -> None:
-        """End the process."""
-        self._process.kill()
-        self._process.wait()
-        self._release()
-        shutil.rmtree(self._folder, ignore_errors=True)
-
-    def _release(self) -> None:
-        """Close the ends of the pipes that this process has."""
-        for pipe in (self._requests, self._answers, self._errors):
-            pipe.close()
-
-    def disown(self) -> None:
-        """Leave the process to the one that forked this one."""
-        self._process.returncode = 0  # so that nothing here waits for it
-        self._release()
 
     def _send(self, parts: Iterable[bytes], deadline: float) -> None:
         for part in parts:
@@ -240,20 +224,28 @@ class _Process:
         return "\n".join([f"real Caffe2 ended with status {status}:", *lines[-10:]])
 
 
-# All that exist: a fork forgets their processes, and the end of this one ends them.
+def _end(process: subprocess.Popen[bytes], errors: IO[bytes], folder: str, owner: int) -> None:
+    """End a process of real Caffe2, without a word to it; a fork of its owner closes its own ends of the pipes only."""
+    if os.getpid() == owner:
+        process.kill()
+        process.wait()
+        shutil.rmtree(folder, ignore_errors=True)
+    else:
+        process.returncode = 0  # so that nothing here waits for it
+    assert process.stdin is not None
+    assert process.stdout is not None
+    for pipe in (process.stdin, process.stdout, errors):
+        pipe.close()
+
+
+# All that exist: a fork forgets their processes.
 _INSTANCES: Final[weakref.WeakSet[Caffe2]] = weakref.WeakSet()
-
-
-@atexit.register
-def _close_all() -> None:
-    for instance in list(_INSTANCES):
-        instance.close()
 
 
 def _forget_processes() -> None:
     for instance in list(_INSTANCES):
         if instance._process is not None:  # noqa: SLF001 - the same module
-            instance._process.disown()  # noqa: SLF001 - the same
+            instance._process.close()  # noqa: SLF001 - the same
         instance._forked()  # noqa: SLF001 - the same
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -106,6 +107,45 @@ def test_a_fork_has_a_process_of_its_own(runtime: Caffe2) -> None:
     assert number == 3.0
     assert process != first[1]
     assert run(runtime, 4.0, "process") == [5.0, first[1]]
+
+
+def is_alive(process: float) -> bool:
+    try:
+        os.kill(int(process), 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.mark.filterwarnings("error")  # of files that are not closed, and of processes that still run
+def test_a_runtime_that_is_dropped_ends_its_process(runtime: Caffe2) -> None:
+    other = Caffe2(runtime._python)
+    _, process = run(other, 1.0, "process")
+    folder = Path(other._process._folder) if other._process else None
+    assert is_alive(process)
+    del other
+    gc.collect()
+    assert not is_alive(process)
+    assert folder is not None
+    assert not folder.exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+def test_a_fork_that_drops_a_runtime_leaves_the_process_of_its_parent(runtime: Caffe2) -> None:
+    made = [Caffe2(runtime._python)]
+    _, process = run(made[0], 1.0, "process")
+    held = made[0]._process  # a fork does not forget what only a stack of a thread holds
+    child = os.fork()
+    if not child:
+        del held
+        made.clear()
+        gc.collect()
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert held is made[0]._process
+    assert run(made[0], 2.0, "process") == [3.0, process]
+    made[0].close()
 
 
 def test_an_interrupted_request_leaves_no_answer_for_the_next(runtime: Caffe2, monkeypatch: pytest.MonkeyPatch) -> None:
