@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import struct
 import tokenize
 import zipfile
@@ -13,7 +14,7 @@ from typing import IO, Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from caffe2_bridge.bounds import MAX_DEFLATE_RATIO
+from caffe2_bridge.bounds import refusal_to_unpack
 from caffe2_bridge.diagnostics import BridgeError, NetFormatError
 from caffe2_bridge.regular_file import open_regular
 from caffe2_bridge.storage import AnyPath
@@ -23,7 +24,6 @@ _MALFORMED: Final = (
     ValueError, TypeError, EOFError, LookupError, OverflowError, MemoryError, RuntimeError, SyntaxError, struct.error,
     zipfile.BadZipFile, zlib.error, tokenize.TokenError,
 )  # fmt: skip
-_HEADER: Final = 1 << 16  # bytes
 
 
 def read_npz(path: AnyPath) -> dict[str, Any]:
@@ -34,8 +34,8 @@ def read_npz(path: AnyPath) -> dict[str, Any]:
     """
     try:
         with open_regular(path) as opened, zipfile.ZipFile(opened) as archive:
-            return {info.filename.removesuffix(".npy"): _read_array(archive, info, path) for info in archive.infolist()}
-    except OSError:
+            return _read_arrays(archive, os.fstat(opened.fileno()).st_size, path)
+    except (OSError, NetFormatError):
         raise
     except _MALFORMED as error:
         raise NetFormatError(f"not an .npz file of plain arrays: {error}", str(path)) from None
@@ -52,16 +52,26 @@ def write_npz(path: AnyPath, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
                 np.lib.format.write_array(part, np.ascontiguousarray(plain).reshape(plain.shape), allow_pickle=False)
 
 
+def _read_arrays(archive: zipfile.ZipFile, size: int, path: AnyPath) -> dict[str, Any]:
+    """Read the arrays of an archive of so many bytes."""
+    members = archive.infolist()
+    refusal = refusal_to_unpack(sum(info.file_size for info in members), size)
+    if refusal:
+        raise NetFormatError(refusal, str(path))
+    return {info.filename.removesuffix(".npy"): _read_array(archive, info, path) for info in members}
+
+
 def _read_array(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: AnyPath) -> npt.NDArray[Any]:
     """Read an array. It takes no more memory than the archive says, and that is what its header says."""
     if info.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
         raise ValueError(f"{info.filename!r} is compressed in a way that NumPy does not use")
-    if info.file_size > info.compress_size * MAX_DEFLATE_RATIO + _HEADER:
-        raise ValueError(
-            f"{info.filename!r} claims {info.file_size:,} bytes and has {info.compress_size:,}, compressed"
-        )
     with archive.open(info) as stream:
-        shape, fortran, dtype = _read_header(stream)
+        try:
+            shape, fortran, dtype = _read_header(stream)
+        except ValueError as error:
+            if "allow_pickle" not in str(error):
+                raise
+            raise ValueError(f"the header of {info.filename!r} has more than 10,000 bytes") from None
         expected = math.prod(shape) * dtype.itemsize
         if dtype.hasobject or not dtype.itemsize or min(shape, default=0) < 0:
             raise ValueError(f"{info.filename!r} must hold numbers or text, of dims that are not negative")

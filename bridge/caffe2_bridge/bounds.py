@@ -38,8 +38,8 @@ MAX_FOLLOWED_ELEMENTS: Final = 1 << 16
 MAX_FOLDED: Final = 1 << 20
 # Nodes that a converter emits one by one because an argument of the operator asks for so many.
 MAX_UNROLLED: Final = 1 << 14
-# The largest ratio that Deflate reaches: an entry of an .npz file that claims more is damaged.
-MAX_DEFLATE_RATIO: Final = 1032
+# How many times its compressed bytes what is unpacked may have, if it is large.
+MAX_UNPACKED_RATIO: Final = 20
 
 _SUFFIXES: Final = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
@@ -59,6 +59,7 @@ class Limits:
         plan_operators: operators to which the steps of a plan expand, beyond 20 times what was written.
         text_bytes: of a net in protobuf's text format, whose parser takes a second for each 2 or 3 MB.
         iterations: of a loop that is run step by step.
+        unpacked_bytes: of an archive's member, or of an .npz file's arrays, beyond 20 times the compressed bytes.
     """
 
     constant_bytes: int = _bound(1 << 30, "bytes of a tensor that a conversion computes, or of a synthesized input")
@@ -66,6 +67,7 @@ class Limits:
     plan_operators: int = _bound(100_000, "operators to which a plan expands, beyond 20 times as many as were written")
     text_bytes: int = _bound(1 << 30, "bytes of a net in protobuf's text format")
     iterations: int = _bound(1_000_000, "iterations of a loop that is run step by step")
+    unpacked_bytes: int = _bound(1 << 30, "bytes that a compressed file unpacks to, beyond 20 times as many as it has")
 
     def __post_init__(self) -> None:
         for bound in fields(self):
@@ -138,6 +140,15 @@ def parse_limits(text: str) -> dict[str, int]:
 def hint_of(name: str, wanted: int) -> str:
     """What to type to allow as much as ``wanted``."""
     return f"raise the limit: --limit {name}={wanted}, or with caffe2_bridge.limits({name}={wanted})"
+
+
+def refusal_to_unpack(size: int, compressed: int) -> str:
+    """Why so many compressed bytes may not be unpacked to that many; empty if they may."""
+    allowed = current_limits().unpacked_bytes + MAX_UNPACKED_RATIO * compressed
+    if size <= allowed:
+        return ""
+    hint = hint_of("unpacked_bytes", size - MAX_UNPACKED_RATIO * compressed)
+    return f"{compressed:,} compressed bytes claim to be {size:,}, and {allowed:,} are allowed ({hint})"
 
 
 def table() -> list[tuple[str, int, str]]:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 
-from caffe2_backend.npz import read_npz
+from caffe2_backend.npz import read_npz, write_npz
 from caffe2_backend.runtime.values import Array
 from caffe2_bridge.diagnostics import NetFormatError
 from caffe2_bridge.storage import AnyPath
-from caffe2_frontend.interop.files.onnx_files import replacing
 
 FILE: Final = "checkpoint.npz"
 _STATE: Final = "state/"
@@ -48,10 +46,7 @@ def write_checkpoint(folder: AnyPath, checkpoint: Checkpoint) -> AnyPath:
     about = json.dumps({"loss": checkpoint.loss, "steps": checkpoint.steps})
     arrays = {_STATE + name: value for name, value in checkpoint.state.items()}
     arrays |= {_LOSSES: np.asarray(checkpoint.losses, np.float64), _ABOUT: np.frombuffer(about.encode(), np.uint8)}
-    with replacing(target) as file, zipfile.ZipFile(file, "w") as archive:
-        for name, array in arrays.items():
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as part:
-                np.lib.format.write_array(part, array, allow_pickle=False)
+    write_npz(target, arrays)
     return target
 
 

@@ -29,6 +29,8 @@ class Site:
         ranges: whether a part of a file can be asked for.
         tags: whether responses have an entity tag.
         lists: whether there is a page for each folder.
+        claims: the sizes that are claimed of files, by path, which end after their content nevertheless.
+        endless: what is repeated without an end, by path, in responses without a length.
         cuts: after how many bytes of its body each of the next responses of more than one byte is cut; None: not.
         statuses: the status of each of the next responses, instead of the file.
         redirects: where paths are redirected to.
@@ -41,6 +43,8 @@ class Site:
     ranges: bool = True
     tags: bool = True
     lists: bool = True
+    claims: dict[str, int] = field(default_factory=dict)
+    endless: dict[str, bytes] = field(default_factory=dict)
     cuts: list[int | None] = field(default_factory=list)
     statuses: list[int] = field(default_factory=list)
     redirects: dict[str, str] = field(default_factory=dict)
@@ -66,18 +70,33 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(302, b"", Location=site.redirects[path])
         elif site.password and self.headers.get("Authorization") != site.password:
             self._answer(401, b"")
+        elif path in site.endless:
+            self._repeat(site.endless[path])
         elif path in site.files:
-            self._file(site.files[path], asked)
+            self._file(path, asked)
         elif (not path or path.endswith("/")) and site.lists:
             self._page(path)
         else:
             self._answer(404, b"")
 
-    def _file(self, content: bytes, asked: str) -> None:
+    def _repeat(self, content: bytes) -> None:
+        self.close_connection = True
+        self.send_response(200)
+        self.end_headers()
+        with suppress(OSError):  # the client did not want all of it
+            while True:
+                self.wfile.write(content)
+
+    def _file(self, path: str, asked: str) -> None:
+        content, claimed = self.site.files[path], self.site.claims.get(path)
         tag = f'"{md5(content, usedforsecurity=False).hexdigest()}"'
         headers = {"ETag": tag} if self.site.tags else {}
         found = _RANGE.fullmatch(asked)
         expected = self.headers.get("If-Range", tag)
+        if claimed is not None:
+            self.close_connection = True
+            self._answer(200, content, **{"Content-Length": str(claimed)}, **headers)
+            return
         if found is None or not self.site.ranges or expected != tag:
             self._answer(200, content, **headers)
             return
@@ -96,9 +115,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, status: int, body: bytes, **headers: str) -> None:
         self.send_response(status)
-        for name, value in headers.items():
+        for name, value in {"Content-Length": str(len(body)), **headers}.items():
             self.send_header(name, value)
-        self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         cut = self.site.cuts.pop(0) if self.site.cuts and len(body) > 1 else None
         try:

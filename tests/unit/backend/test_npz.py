@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from caffe2_backend.npz import read_npz
+from caffe2_bridge import limits
 from caffe2_bridge.diagnostics import BridgeError, NetFormatError
 
 
@@ -41,6 +42,21 @@ def test_compression_that_numpy_does_not_use(tmp_path: Path) -> None:
     header = "{'descr': '<f4', 'fortran_order': False, 'shape': (0,), }"
     with pytest.raises(NetFormatError, match="compressed in a way"):
         read_npz(archive(tmp_path / "a.npz", header, method=zipfile.ZIP_LZMA))
+
+
+def test_a_header_that_numpy_finds_too_long(tmp_path: Path) -> None:
+    header = "{'descr': '<f4', 'fortran_order': False, 'shape': (" + "1, " * 10_000 + "), }"
+    with pytest.raises(NetFormatError, match=r"header of 'x\.npy' has more than 10,000 bytes") as raised:
+        read_npz(archive(tmp_path / "a.npz", header))
+    assert "pickle" not in str(raised.value)
+
+
+def test_arrays_that_unpack_to_much(tmp_path: Path) -> None:
+    path = tmp_path / "a.npz"
+    np.savez_compressed(path, x=np.zeros(200_000), y=np.zeros(200_000))
+    with limits(unpacked_bytes=2_000_000), pytest.raises(NetFormatError, match=r"3,200,\d\d\d.* --limit unpacked_byt"):
+        read_npz(path)
+    assert len(read_npz(path)) == 2
 
 
 def test_damage(tmp_path: Path) -> None:

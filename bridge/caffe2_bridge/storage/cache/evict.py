@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from caffe2_bridge.storage.cache.locks import try_acquire
-from caffe2_bridge.storage.cache.settings import cache_folder, cache_limit
+from caffe2_bridge.storage.cache.settings import SIZE_VARIABLE, cache_folder, cache_limit
+from caffe2_bridge.storage.errors import StorageError
 
 _ABANDONED: Final = ".part"
 
@@ -30,16 +31,33 @@ def make_room(size: int, keep: Path) -> None:
 
     Entries in use stay, whatever the limit. Raises OptionError if the limit is not a size, OSError.
     """
-    folder = cache_folder()
-    folder.mkdir(parents=True, exist_ok=True)
-    stored = sorted(_stored(folder), key=lambda found: found.used)
-    held = sum(found.size for found in stored)
-    excess = max(held + size - cache_limit(), size - shutil.disk_usage(folder).free)
-    for found in stored:
+    stored, free = _measure()
+    excess = max(sum(found.size for found in stored) + size - cache_limit(), size - free)
+    for found in sorted(stored, key=lambda found: found.used):
         if excess <= 0:
             return
         if found.state != keep and _remove(found):
             excess -= found.size
+
+
+def require_fitting(size: int, url: str) -> None:
+    """Raise StorageError if a file of this size never fits, whatever is removed; OptionError, OSError."""
+    limit = cache_limit()
+    if size > limit:
+        raise StorageError(
+            f"the file has {size:,} bytes, and the cache holds {limit:,}: set {SIZE_VARIABLE}={size} to allow it", url
+        )
+    stored, free = _measure()
+    possible = free + sum(found.size for found in stored)
+    if size > possible:
+        raise StorageError(f"the file has {size:,} bytes, and the disk of the cache has room for {possible:,}", url)
+
+
+def _measure() -> tuple[list[_Stored], int]:
+    """What the cache holds, and the bytes that are free on its disk."""
+    folder = cache_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    return _stored(folder), shutil.disk_usage(folder).free
 
 
 def _stored(folder: Path) -> list[_Stored]:

@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from caffe2_bridge.storage.cache.download import download
-from caffe2_bridge.storage.cache.evict import make_room
 from caffe2_bridge.storage.cache.locks import Lock, acquire
 from caffe2_bridge.storage.cache.settings import cache_folder, private_folder
 from caffe2_bridge.storage.errors import StorageError, StorageFolderError
@@ -90,7 +89,6 @@ def _fetch(store: Store, url: Url, status: Status, entry: _Entry) -> Held:
         use.release()  # who removes old entries need not wait for a download
         with acquire(entry.fill):
             if not entry.has(status):
-                make_room(status.size or 0, keep=entry.state)
                 status = _fill(store, url, status, entry)
             use = acquire(entry.use, shared=True)
     os.utime(entry.use)
@@ -99,11 +97,7 @@ def _fetch(store: Store, url: Url, status: Status, entry: _Entry) -> Held:
 
 def _fill(store: Store, url: Url, status: Status, entry: _Entry) -> Status:
     """Download a file into its entry, whose lock is held."""
-    part = entry.part(status)
-    for other in entry.state.parent.glob(f"{entry.state.stem}.*.part"):
-        if other != part:
-            other.unlink(missing_ok=True)
-    status = download(store, url, status, part)
+    status, part = download(store, url, status, entry.part, entry.state)
     entry.file.parent.mkdir(parents=True, exist_ok=True)
     entry.state.unlink(missing_ok=True)
     part.replace(entry.file)
@@ -129,9 +123,13 @@ class _Entry:
         self.fill = state.with_name(f"{digest}.fill")
 
     def part(self, status: Status) -> Path:
-        """Where a version is downloaded to."""
+        """Where a version is downloaded to; the parts of others are removed."""
         version = hashlib.sha256(status.version.encode()).hexdigest()[:16]
-        return self.state.with_name(f"{self.state.stem}.{version}.part")
+        part = self.state.with_name(f"{self.state.stem}.{version}.part")
+        for other in self.state.parent.glob(f"{self.state.stem}.*.part"):
+            if other != part:
+                other.unlink(missing_ok=True)
+        return part
 
     def has(self, status: Status) -> bool:
         """Whether the local copy is complete, and of this version."""

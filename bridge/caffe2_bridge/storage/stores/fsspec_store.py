@@ -80,11 +80,10 @@ class FsspecStore(Store):
 
     def read(self, url: Url, status: Status, start: int = 0, end: int | None = None) -> Iterator[bytes]:
         """Yield ranges of an object; the version is compared after the last one."""
+        if status.size is None:
+            raise StorageError("the store does not state the size of the object", str(url))
         with _errors(url):
             files, path = _open(url)
-            if status.size is None:
-                yield files.cat_file(path)
-                return
         stop = status.size if end is None else min(end, status.size)
         for first in range(start, stop, _CHUNK):
             last = min(first + _CHUNK, stop)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import io
-from typing import Any
+from typing import Any, Final
 
+from caffe2_bridge.storage.errors import StorageError
 from caffe2_bridge.storage.retries import repeated
 from caffe2_bridge.storage.store import Status, Store
 from caffe2_bridge.storage.urls import Url
+
+_LARGEST: Final = 1 << 28  # bytes that are asked for at once: of an archive, its list of members
 
 
 class RangedFile(io.RawIOBase):
@@ -46,6 +49,8 @@ class RangedFile(io.RawIOBase):
         end = min(self._at + len(view), self._size)
         if end <= self._at:
             return 0
+        if end - self._at > _LARGEST:
+            raise StorageError(f"the archive claims a list of members of {end - self._at:,} bytes", str(self._url))
         data = repeated(lambda: b"".join(self._store.read(self._url, self._status, self._at, end)))
         view[: len(data)] = data
         self._at += len(data)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
 
+from caffe2_bridge.bounds import refusal_to_unpack
 from caffe2_bridge.regular_file import open_regular
 from caffe2_bridge.storage.cache.fetch import fetched
 from caffe2_bridge.storage.errors import StorageError, StorageFolderError, StorageNotFoundError
@@ -22,9 +23,8 @@ from caffe2_bridge.storage.urls import Url, is_inside
 _PIECE: Final = 1 << 20
 _MALFORMED: Final = (
     zipfile.BadZipFile, zlib.error, EOFError, ValueError, LookupError, RuntimeError, NotImplementedError, OverflowError,
+    MemoryError,
 )  # fmt: skip
-_DEFLATED: Final = 1032  # the largest ratio that Deflate reaches
-_SLACK: Final = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -77,11 +77,9 @@ class ZipStore(Store):
             member = _members(archive, url).get(url.path)
             if member is None:
                 raise StorageNotFoundError("the archive has no such member", str(url))
-            if member.file_size > member.compress_size * _DEFLATED + _SLACK:
-                raise StorageError(
-                    f"the member claims {member.file_size:,} bytes and has {member.compress_size:,}, compressed",
-                    str(url),
-                )
+            refusal = refusal_to_unpack(member.file_size, member.compress_size)
+            if refusal:
+                raise StorageError(refusal, str(url))
             with _errors(url), archive.file.open(member) as stream:
                 while data := stream.read(_PIECE):
                     yield data

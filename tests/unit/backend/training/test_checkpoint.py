@@ -23,12 +23,21 @@ def test_a_round_trip(tmp_path: Path) -> None:
         np.testing.assert_array_equal(found.state[name], value)
 
 
-def test_a_failed_write_leaves_the_one_before(tmp_path: Path) -> None:
+def test_a_failed_write_leaves_the_one_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
     write_checkpoint(tmp_path, Checkpoint(STATE, [3.0], "loss"))
-    with pytest.raises(ValueError, match="allow_pickle"):
-        write_checkpoint(tmp_path, Checkpoint({"w": np.array([object()])}, [3.0, 2.0], "loss"))
+    monkeypatch.setattr(np.lib.format, "write_array", fail)
+    with pytest.raises(OSError, match="No space"):
+        write_checkpoint(tmp_path, Checkpoint(STATE, [3.0, 2.0], "loss"))
     assert read_checkpoint(tmp_path).steps == 1
     assert [path.name for path in tmp_path.iterdir()] == [FILE]
+
+
+def test_strings_are_written_as_text(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path, Checkpoint({"w": np.array([b"a"], object)}, [3.0], "loss"))
+    assert read_checkpoint(tmp_path).state["w"].tolist() == ["a"]
 
 
 @pytest.mark.parametrize("cut", [0, 10, 200])

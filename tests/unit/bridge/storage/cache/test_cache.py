@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import pytest
 from support.storage.web_server import Site, serving
 
 from caffe2_bridge.diagnostics import OptionError
-from caffe2_bridge.storage import RemotePath
+from caffe2_bridge.storage import RemotePath, StorageError
 from caffe2_bridge.storage.cache import locks
 from caffe2_bridge.storage.cache.settings import cache_folder, cache_limit
 
@@ -48,13 +49,73 @@ def test_the_least_recently_used_is_removed(site: Site, tmp_path: Path, monkeypa
     assert cached(tmp_path / "cache") == ["a", "b", "d"]
 
 
-def test_a_file_above_the_limit_is_read_nevertheless(
-    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture
+def kept(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A cache with room for 1.5 of the files, and one in it: that one stays."""
+    monkeypatch.setenv("CAFFE2_BRIDGE_CACHE_SIZE", "1500")
+    RemotePath(f"{site.url}/m/a").local()
+    yield tmp_path / "cache"
+    assert cached(tmp_path / "cache") == ["a"]
+    assert not [part for part in tmp_path.glob("cache/storage/*/state/*.part") if part.stat().st_size]
+
+
+@pytest.mark.parametrize("claimed", [1501, 10**13])
+def test_a_file_above_the_limit_is_refused(site: Site, kept: Path, claimed: int) -> None:
+    del kept
+    site.claims["m/b"] = claimed
+    with pytest.raises(StorageError, match=rf"/m/b: .* {claimed:,} bytes, .* 1,500: set CAFFE2_BRIDGE_CACHE_SIZE="):
+        RemotePath(f"{site.url}/m/b").read_bytes()
+
+
+def test_a_file_above_the_disk_is_refused(site: Site, kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    del kept
+    monkeypatch.setenv("CAFFE2_BRIDGE_CACHE_SIZE", "100TB")
+    site.claims["m/b"] = 10**13
+    with pytest.raises(StorageError, match=r"has 10,000,000,000,000 bytes, and the disk of the cache has room for"):
+        RemotePath(f"{site.url}/m/b").read_bytes()
+
+
+def test_a_file_that_grows_beyond_the_limit_is_refused(site: Site, kept: Path) -> None:
+    del kept
+    site.files["m/b"] = bytes(400)
+
+    class Growing(list[int | None]):
+        def pop(self, index: int = 0) -> int | None:  # type: ignore[override] # the first alone is taken
+            site.files["m/b"] = bytes(2000)
+            return super().pop(index)
+
+    site.cuts = Growing([100])
+    with pytest.raises(StorageError, match=r"has 2,000 bytes, and the cache holds 1,500"):
+        RemotePath(f"{site.url}/m/b").read_bytes()
+
+
+def test_a_stream_without_a_length_ends_at_the_limit(site: Site, kept: Path) -> None:
+    del kept
+    site.endless["m/b"] = b"x" * 1000
+    with pytest.raises(StorageError, match=r"of a size that is not stated, has more than the 1,500 bytes of the cache"):
+        RemotePath(f"{site.url}/m/b").read_bytes()
+
+
+def test_room_is_made_for_what_comes_not_for_what_is_claimed(
+    site: Site, kept: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("CAFFE2_BRIDGE_CACHE_SIZE", "10")
-    assert RemotePath(f"{site.url}/m/a").read_bytes() == FILES["m/a"]
-    assert RemotePath(f"{site.url}/m/b").read_bytes() == FILES["m/b"]
-    assert cached(tmp_path / "cache") == ["b"]
+    del kept
+    monkeypatch.setenv("CAFFE2_BRIDGE_CACHE_SIZE", "1GB")
+    site.claims["m/b"] = 10**9 - 1
+    with pytest.raises(StorageError, match="tried 5 times"):
+        RemotePath(f"{site.url}/m/b").read_bytes()
+    for part in cache_folder().glob("*/state/*.part"):
+        part.unlink()
+
+
+def test_a_full_disk(site: Site, kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CAFFE2_BRIDGE_CACHE_SIZE", "1GB")
+    held = RemotePath(f"{site.url}/m/a")
+    assert held.local().is_relative_to(kept)
+    usage = shutil.disk_usage(kept)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=500))
+    with pytest.raises(StorageError, match="No space left on device"):
+        RemotePath(f"{site.url}/m/b").read_bytes()
 
 
 def test_several_users_download_once(site: Site) -> None:

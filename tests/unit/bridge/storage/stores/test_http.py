@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from support.storage.web_server import Site, paths, serving
 
 from caffe2_bridge.storage import NotListableError, RemotePath, StorageError, StorageNotFoundError, retries
+from caffe2_bridge.storage.stores import ranged_file
 
 CONTENT = bytes(range(256)) * 20_000  # 5 MB
 
@@ -56,6 +58,24 @@ def test_a_download_continues_in_another_process(site: Site) -> None:
     site.requests.clear()
     assert remote(site).read_bytes() == CONTENT
     assert ("zoo/net.pb", "bytes=3000000-") in site.requests
+
+
+def test_any_byte_is_progress(site: Site) -> None:
+    site.cuts = [1000] * 20
+    assert remote(site).read_bytes() == CONTENT
+
+
+def test_a_version_that_comes_back_does_not_continue_another(site: Site) -> None:
+    class Changing(list[int | None]):
+        def pop(self, index: int = 0) -> int | None:  # type: ignore[override] # the first alone is taken
+            site.files["zoo/net.pb"] = CONTENT[::-1]
+            return super().pop(index)
+
+    site.cuts = Changing([2_000_000, None, 1_000_000, *([0] * (retries.ATTEMPTS - 1))])
+    with pytest.raises(StorageError, match="tried 5 times"):
+        remote(site).read_bytes()
+    site.files["zoo/net.pb"] = CONTENT
+    assert remote(site).read_bytes() == CONTENT
 
 
 def test_without_ranges_a_cut_download_starts_again(site: Site) -> None:
@@ -150,8 +170,6 @@ def test_redirects_lead_to_web_servers_only(site: Site) -> None:
 
 
 def test_a_member_of_a_remote_archive_is_read_by_ranges(site: Site, tmp_path: Path) -> None:
-    import zipfile
-
     with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
         archive.writestr("big", os.urandom(8_000_000))
         archive.writestr("m/net.pb", b"net")
@@ -162,3 +180,13 @@ def test_a_member_of_a_remote_archive_is_read_by_ranges(site: Site, tmp_path: Pa
     assert paths(site)
     site.ranges = False
     assert [child.name for child in path.parent.iterdir()] == ["net.pb"]
+
+
+def test_a_list_of_members_that_is_too_long(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+        for index in range(6000):
+            archive.writestr(f"{index:0200}", b"")
+    site.files["x.zip"] = (tmp_path / "x.zip").read_bytes()
+    monkeypatch.setattr(ranged_file, "_LARGEST", 1 << 20)
+    with pytest.raises(StorageError, match="the archive claims a list of members of"):
+        list(RemotePath(f"zip://::{site.url}/x.zip").iterdir())

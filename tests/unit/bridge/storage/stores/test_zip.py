@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from caffe2_bridge import limits
 from caffe2_bridge.storage import RemotePath, StorageError, StorageNotFoundError
 
 
@@ -60,3 +61,14 @@ def test_another_archive_is_another_version(archive: Path) -> None:
     with zipfile.ZipFile(archive, "w") as file:
         file.writestr("m/net.pb", b"new")
     assert RemotePath(path).read_bytes() == b"new"
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2])
+def test_a_member_that_unpacks_to_much_is_refused(tmp_path: Path, archive: Path, method: int) -> None:
+    del archive
+    with zipfile.ZipFile(tmp_path / "big.zip", "w", method) as file:
+        file.writestr("big", bytes(3_000_000))
+    with limits(unpacked_bytes=1_000_000), pytest.raises(StorageError, match=r"3,000,000, .* --limit unpacked_bytes="):
+        RemotePath(f"zip://big::{tmp_path}/big.zip").read_bytes()
+    with limits(unpacked_bytes=3_000_000):
+        assert len(RemotePath(f"zip://big::{tmp_path}/big.zip").read_bytes()) == 3_000_000
