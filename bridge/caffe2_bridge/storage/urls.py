@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import secrets
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -17,6 +16,7 @@ from urllib.parse import quote, unquote
 
 from caffe2_bridge.diagnostics import OptionError
 from caffe2_bridge.storage.errors import mask
+from caffe2_bridge.storage.temporary_names import temporary_name
 
 HTTP: Final = frozenset({"http", "https"})
 OBJECTS: Final = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "hf", "memory"})
@@ -94,7 +94,7 @@ class Url:
     def temporary(self) -> Url:
         """A new URL in the same folder, whose name is hidden from those who look for models."""
         name = self.path.rpartition("/")[2]
-        return replace(self, path=f"{self.path[: len(self.path) - len(name)]}.{name}.{secrets.token_hex(4)}.tmp")
+        return replace(self, path=f"{self.path[: len(self.path) - len(name)]}{temporary_name(name)}")
 
     def child(self, name: str) -> Url:
         """A file or folder inside of this folder: ``name`` is relative. Raises ValueError if it leaves the folder."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +17,7 @@ from google.protobuf.message import DecodeError
 
 from caffe2_bridge.files import replace
 from caffe2_bridge.files.replace import sync
-from caffe2_bridge.regular_file import open_regular, require_replaceable
+from caffe2_bridge.regular_file import followed, open_regular, require_replaceable
 from caffe2_bridge.storage import AnyPath, Location, RemotePath, StorageError, locate, published
 from caffe2_bridge.storage.temporaries import folder_locked, remove_abandoned, temporary_folder
 from caffe2_frontend.interop.files.serialize import own_errors, to_proto
@@ -25,6 +27,7 @@ SINGLE_FILE_LIMIT: Final = 2_000_000_000
 # Tensors of more bytes are written to the separate file.
 _EXTERNAL_TENSOR: Final = 256
 _LENGTH_DELIMITED: Final = 2
+_LONGEST_STEM: Final = 240  # bytes of the separate file's name before its suffixes; file systems allow 255 in all
 _NAMES: Final = 9  # of the separate file, in folders
 # The bytes of a tensor that is read on its own when a model becomes a protobuf.
 _LARGE: Final = 1 << 20
@@ -47,7 +50,8 @@ def save_onnx(
             new one is complete.
         external_data_above: if the weights have more bytes than this, they are written to ``<path>.data`` (ONNX
             external data), or to ``<path>.2.data`` (``.3.data`` ...) where the model that is replaced has its own in
-            the former, which is removed then.
+            the former, which is removed then. A digest stands for a name that is too long, not UTF-8, or has two dots
+            in a row, which onnx refuses there. A symbolic link that leads out of its folder is replaced.
         external_data: if given, tensors with more bytes than this are written there, whatever the weights have in all.
 
     Returns:
@@ -131,7 +135,10 @@ def _naming(target: AnyPath) -> Iterator[None]:
 def _save_parts(model: ir.Model, target: AnyPath, threshold: int) -> list[AnyPath]:
     """Write model and weights; weights of more bytes than ``threshold`` go to the second file."""
     if isinstance(target, Path):
-        return [*_save_with_data(model, target, threshold)]
+        # Readers look for the weights next to the path that they open: only a link within the folder can stay.
+        real = followed(target)
+        is_within = real.parent == Path(os.path.realpath(target.parent))
+        return [target, _save_with_data(model, real if is_within else target, threshold)]
     # The existing model reads its weights until it is replaced by one with other weights.
     data, other = _data_paths(target)
     if data.is_file() and data.name in _data_names(target):
@@ -143,11 +150,12 @@ def _save_parts(model: ir.Model, target: AnyPath, threshold: int) -> list[AnyPat
     return [target, data]
 
 
-def _save_with_data(model: ir.Model, target: Path, threshold: int) -> list[Path]:
-    """Write model and weights into a temporary folder next to the target, then move both, the weights first.
+def _save_with_data(model: ir.Model, target: Path, threshold: int) -> Path:
+    """Write model and weights into a temporary folder next to the target, then move both; return where the weights are.
 
-    Weights of more bytes than ``threshold`` go to the second file. It never replaces the one that the existing model
-    reads, so that a reader finds the old model with its weights until the new one, with its own, replaces it.
+    Weights of more bytes than ``threshold`` go to the second file, which is moved first. It never replaces the one that
+    the existing model reads, so that a reader finds the old model with its weights until the new one, with its own,
+    replaces it.
     """
     with _naming(target):
         require_replaceable(target)
@@ -169,7 +177,7 @@ def _save_with_data(model: ir.Model, target: Path, threshold: int) -> list[Path]
             for old in _data_paths(target, _NAMES):
                 if old != data:
                     old.unlink(missing_ok=True)
-    return [target, data]
+    return data
 
 
 def _next_data_path(target: Path, taken: frozenset[str]) -> Path:
@@ -187,7 +195,25 @@ def _next_data_path(target: Path, taken: frozenset[str]) -> Path:
 def _data_paths(target: P, count: int = 2) -> list[P]:
     """The names that the file with the weights may have."""
     suffixes = ["", *(f".{number}" for number in range(2, count + 1))]
-    return [target.with_name(f"{target.name}{suffix}.data") for suffix in suffixes]
+    stem = _data_stem(target.name)
+    return [target.with_name(f"{stem}{suffix}.data") for suffix in suffixes]
+
+
+def _data_stem(name: str) -> str:
+    """The name of a model, or a digest where that cannot begin the name of its second file."""
+    encoded = os.fsencode(name)
+    # onnx 1.23 takes any ".." in a location for the parent folder; locations are UTF-8.
+    if ".." in f"{name}." or len(encoded) > _LONGEST_STEM or not _is_utf8(encoded):
+        return f"{hashlib.sha256(encoded).hexdigest()[:32]}.onnx"
+    return name
+
+
+def _is_utf8(encoded: bytes) -> bool:
+    try:
+        encoded.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _data_names(target: AnyPath) -> frozenset[str]:

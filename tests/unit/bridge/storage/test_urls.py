@@ -88,3 +88,11 @@ def test_cache_keys_ignore_credentials_and_signatures() -> None:
 def test_masks_in_messages() -> None:
     text = "GET https://u:p@h/a?X-Amz-Signature=abc&x=1 failed, see s3://key:secret@b/k"
     assert mask(text) == "GET https://***@h/a?X-Amz-Signature=***&x=*** failed, see s3://***@b/k"
+
+
+def test_temporary_names_are_no_longer_than_names_may_be() -> None:
+    for name in ("net.pb", "\u00e9" * 127):
+        temporary = parse(f"s3://bucket/folder/{name}").temporary()
+        assert (temporary.root, temporary.parent.path) == ("bucket", "folder")
+        assert len(temporary.name.encode()) <= 255
+        assert temporary.name.startswith(".")

@@ -23,6 +23,9 @@ family = HostFamily("saving")
 
 _CONVERSION: Final = re.compile(r"%(?:(%)|([-+ #0]*\d*(?:\.\d+)?)(?:hh|h|ll|l|j|z|t)?([diouxX]))")
 
+_LONGEST_PATH: Final = 4096
+_DIGITS: Final = 9
+
 
 @family.runs("Save")
 def save(op: HostOp) -> None:
@@ -52,11 +55,14 @@ def checkpoint(op: HostOp) -> None:
         raise op.error(f"blob {op.inputs[0]!r} must have an element")
     iteration = int(iterations.reshape(-1)[0])
     if iteration % every == 0:
-        _save(op, _formatted(pattern, iteration))
+        _save(op, _formatted(op, pattern, iteration))
 
 
-def _formatted(pattern: str, number: int) -> str:
+def _formatted(op: HostOp, pattern: str, number: int) -> str:
     """The text that C's printf makes of a pattern and an integer."""
+    widths = [width for found in _CONVERSION.finditer(pattern) for width in re.findall(r"\d+", found[2] or "")]
+    if sum(int(width) if len(width) < _DIGITS else _LONGEST_PATH for width in widths) >= _LONGEST_PATH:
+        raise op.error(f"the widths in the argument db add up to more than a path has: {_LONGEST_PATH:,} characters")
     return _CONVERSION.sub(lambda m: "%" if m[1] else f"%{m[2]}{m[3].replace('u', 'd')}" % number, pattern)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import stat
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -100,6 +102,47 @@ def test_tensors_above_a_size_of_choice_lie_beside_the_model(tmp_path: Path) -> 
 def test_a_model_too_large_for_one_file_is_split_whatever_the_size_of_choice(tmp_path: Path) -> None:
     written = save_onnx(model(), tmp_path / "m.onnx", external_data=100_000, external_data_above=5000)
     assert [path.name for path in written] == ["m.onnx", "m.onnx.data"]
+
+
+@pytest.mark.parametrize("name", ["m..v2.onnx", "m.onnx.", "x" * 250 + ".onnx", "\u00e9" * 120 + ".onnx"])
+def test_names_that_no_file_of_weights_may_have(tmp_path: Path, name: str) -> None:
+    other = save_onnx(model(), tmp_path / f"other..{name[-10:]}", external_data=100)
+    for _ in range(12):  # with each of the names of weights
+        target, data = save_onnx(model(), tmp_path / name, external_data=100)
+    assert sorted(tmp_path.iterdir()) == sorted([target, data, *other])
+    onnx.checker.check_model(str(target))
+    loaded = onnx.load(target)  # noqa: TID251 - a file of the tests themselves
+    found = {tensor.name: numpy_helper.to_array(tensor) for tensor in loaded.graph.initializer}
+    np.testing.assert_array_equal(found["w"], WEIGHTS["w"])
+    assert Session(str(target)).run({"x": np.ones((2, 60), np.float32)})
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names are UTF-8 on this system")
+def test_a_name_that_is_not_utf8(tmp_path: Path) -> None:
+    target, data = save_onnx(model(), tmp_path / os.fsdecode(b"\xff.onnx"), external_data=100)
+    assert target.exists()
+    assert data.name.isascii()
+
+
+def test_a_link_in_the_folder_stays(tmp_path: Path) -> None:
+    link = tmp_path / "latest.onnx"
+    link.symlink_to("v3.onnx")
+    for _ in range(2):
+        written = save_onnx(model(), link, external_data=100)
+        assert link.readlink() == Path("v3.onnx")
+        assert written[0] == link
+        assert Session(str(link)).run({"x": np.ones((2, 60), np.float32)})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["latest.onnx", "v3.onnx", written[1].name]
+
+
+def test_a_link_to_another_folder_is_replaced_so_that_the_weights_are_found(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    save_onnx(model(), tmp_path / "other" / "m.onnx")
+    before = (tmp_path / "other" / "m.onnx").read_bytes()
+    (tmp_path / "m.onnx").symlink_to("other/m.onnx")
+    save_onnx(model(), tmp_path / "m.onnx", external_data=100)
+    assert (tmp_path / "other" / "m.onnx").read_bytes() == before
+    assert Session(str(tmp_path / "m.onnx")).run({"x": np.ones((2, 60), np.float32)})
 
 
 class DiskFullError(OSError):

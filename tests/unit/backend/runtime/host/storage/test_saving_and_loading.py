@@ -226,6 +226,14 @@ def test_checkpoints_are_named_by_their_iteration(filled: Workspace, tmp_path: P
         filled.run_operator_once(save(["iter"], "Checkpoint", every=0))
 
 
+@pytest.mark.parametrize("pattern", ["%999999999d", "%.4096d", "%3000d%3000d", "%" + "9" * 5000 + "d"])
+def test_the_widths_of_a_checkpoint_are_bounded(filled: Workspace, pattern: str) -> None:
+    filled.feed("iter", np.array([2]))
+    with pytest.raises(RunError, match="widths in the argument db add up to more than a path has") as raised:
+        filled.run_operator_once(save(["iter"], "Checkpoint", db=pattern))
+    assert len(str(raised.value)) < 200
+
+
 @pytest.mark.oracle
 def test_files_are_those_of_caffe2(tmp_path: Path) -> None:
     """The same operators, and the bytes of what they wrote, in real Caffe2 and here; then what the other one wrote."""
