@@ -60,3 +60,12 @@ def require_regular(status: os.stat_result, path: str) -> None:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
     if not stat.S_ISREG(status.st_mode):
         raise OSError(errno.EINVAL, "not a regular file", path)
+
+
+def is_utf8(path: str | os.PathLike[str]) -> bool:
+    """Whether a path is text that every library takes, rather than other bytes."""
+    try:
+        os.fspath(path).encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True

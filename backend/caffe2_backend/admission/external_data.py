@@ -12,6 +12,8 @@ from typing import Final
 import onnx
 import onnx_ir as ir
 
+from caffe2_bridge.regular_file import is_utf8
+
 _FOLDER_HINT: Final = "give the path of the model's file, or pass base_dir='FOLDER', the folder of the files"
 # onnxruntime takes the offset of such a location for an address in memory.
 _MEMORY_TAG: Final = "_ORT_MEM_ADDR_"
@@ -123,10 +125,8 @@ def check_spelling(location: str) -> None:
     parts = location.replace("\\", "/").split("/")
     if not location or "\0" in location:
         raise ExternalDataError(f"location {location!r} is not a file name")
-    try:
-        location.encode("utf-8")
-    except UnicodeEncodeError:
-        raise ExternalDataError(f"location {location!r} is not UTF-8") from None
+    if not is_utf8(location):
+        raise ExternalDataError(f"location {location!r} is not UTF-8")
     if "\\" in location or location.startswith("/") or ".." in parts or ":" in parts[0]:
         raise ExternalDataError(
             f"location {location!r} is not a relative path inside the model's folder",

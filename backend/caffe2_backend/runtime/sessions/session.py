@@ -28,12 +28,12 @@ from caffe2_backend.runtime.sessions.onnxruntime_library import (
 )
 from caffe2_backend.runtime.sessions.session_options import DEFAULTS, SessionOptions
 from caffe2_backend.runtime.sessions.unsafe_optimizers import unsafe_optimizers
+from caffe2_backend.runtime.sessions.utf8_paths import WEIGHTS_FOLDER, utf8_paths
 from caffe2_backend.runtime.values import Array, DeviceTensor
 from caffe2_bridge.diagnostics import OptionError, RunError
 
 # What onnxruntime says of a model with nodes on the host, control flow, or copies to the host.
 _NOT_CAPTURED: Final = "graph capture"
-_WEIGHTS_FOLDER: Final = "session.model_external_initializers_file_folder_path"
 
 
 class Session(ProcessBound):
@@ -66,7 +66,7 @@ class Session(ProcessBound):
         self._constant_defaults = ConstantDefaults.of(model)
         self._guard = Guard.of(model, adds_checks=self._real == CPU)
         if self._guard.folder:
-            options = dataclasses.replace(options, entries={_WEIGHTS_FOLDER: self._guard.folder, **options.entries})
+            options = dataclasses.replace(options, entries={WEIGHTS_FOLDER: self._guard.folder, **options.entries})
         model = self._guard.model
         if options.optimization != "none" and (unsafe := unsafe_optimizers(model)):
             options = dataclasses.replace(options, disabled_optimizers=(*options.disabled_optimizers, *unsafe))
@@ -102,11 +102,12 @@ class Session(ProcessBound):
 
     def _load(self, model: bytes | str, options: SessionOptions) -> Any:
         try:
-            session = onnxruntime().InferenceSession(
-                model, library_options(options), providers=execution_providers(self._real, options),
-                disabled_optimizers=list(options.disabled_optimizers) or None,
-                enable_fallback=int(self._real != CPU),  # which prints, and on the host does the same again
-            )  # fmt: skip
+            with utf8_paths(model, options) as (readable, readable_options):
+                session = onnxruntime().InferenceSession(
+                    readable, library_options(readable_options), providers=execution_providers(self._real, options),
+                    disabled_optimizers=list(options.disabled_optimizers) or None,
+                    enable_fallback=int(self._real != CPU),  # which prints, and on the host does the same again
+                )  # fmt: skip
         except failures() as error:
             raise RunError(f"onnxruntime cannot load the model: {error}") from error
         if self._real == CPU and not options.providers:
@@ -141,7 +142,7 @@ class Session(ProcessBound):
             if given not in self._others:
                 options = self._options
                 if old.folder:
-                    options = dataclasses.replace(options, entries={_WEIGHTS_FOLDER: old.folder, **options.entries})
+                    options = dataclasses.replace(options, entries={WEIGHTS_FOLDER: old.folder, **options.entries})
                 self._others[given] = type(self)(old.as_inputs(given), self.device, options=options)
             return self._others[given]
 

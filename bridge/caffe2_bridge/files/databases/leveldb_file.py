@@ -55,7 +55,7 @@ class View:
             view = stack.enter_context(temporary_folder(views, 0o700))
             _link_current_database(folder, view)
             # Without these checks LevelDB passes over records that are damaged.
-            self._database = plyvel.DB(str(view), create_if_missing=False, paranoid_checks=True)
+            self._database = plyvel.DB(os.fsencode(view), create_if_missing=False, paranoid_checks=True)
             weakref.finalize(self, _close, self._database, stack.pop_all())
 
     def __iter__(self) -> Iterator[bytes]:
@@ -184,7 +184,11 @@ def _writing(folder: Path) -> Iterator[Any]:
         require_regular(entry.stat(), str(entry))
     try:
         database = plyvel.DB(
-            str(folder), create_if_missing=True, compression=None, write_buffer_size=_BUFFER, paranoid_checks=True
+            os.fsencode(folder),
+            create_if_missing=True,
+            compression=None,
+            write_buffer_size=_BUFFER,
+            paranoid_checks=True,
         )
         try:
             yield database

@@ -5,6 +5,7 @@ To write requires the package lmdb (extra ``db``); to read does not.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -141,7 +142,7 @@ def _writing(path: Path) -> Iterator[Any]:
     lmdb = required("lmdb", "LMDB databases")
     require_replaceable(path)
     try:
-        environment = lmdb.open(str(path), subdir=False, lock=False, sync=False, map_size=_map_size(path))
+        environment = lmdb.open(os.fsencode(path), subdir=False, lock=False, sync=False, map_size=_map_size(path))
         try:
             yield environment
             environment.sync(True)  # noqa: FBT003 - lmdb takes it by position only

@@ -17,7 +17,7 @@ from google.protobuf.message import DecodeError
 
 from caffe2_bridge.files import replace
 from caffe2_bridge.files.replace import sync
-from caffe2_bridge.regular_file import followed, open_regular, require_replaceable
+from caffe2_bridge.regular_file import followed, is_utf8, open_regular, require_replaceable
 from caffe2_bridge.storage import AnyPath, Location, RemotePath, StorageError, locate, published
 from caffe2_bridge.storage.temporaries import folder_locked, remove_abandoned, temporary_folder
 from caffe2_frontend.interop.files.serialize import own_errors, to_proto
@@ -203,17 +203,9 @@ def _data_stem(name: str) -> str:
     """The name of a model, or a digest where that cannot begin the name of its second file."""
     encoded = os.fsencode(name)
     # onnx 1.23 takes any ".." in a location for the parent folder; locations are UTF-8.
-    if ".." in f"{name}." or len(encoded) > _LONGEST_STEM or not _is_utf8(encoded):
+    if ".." in f"{name}." or len(encoded) > _LONGEST_STEM or not is_utf8(name):
         return f"{hashlib.sha256(encoded).hexdigest()[:32]}.onnx"
     return name
-
-
-def _is_utf8(encoded: bytes) -> bool:
-    try:
-        encoded.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _data_names(target: AnyPath) -> frozenset[str]:
