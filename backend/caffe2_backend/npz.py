@@ -47,9 +47,17 @@ def write_npz(path: AnyPath, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
 
     with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
         for name, array in arrays.items():
-            plain = array.astype(str) if array.dtype == object else array
+            plain = _as_text(array) if array.dtype == object else array
             with archive.open(f"{name}.npy", "w", force_zip64=True) as part:
                 np.lib.format.write_array(part, np.ascontiguousarray(plain).reshape(plain.shape), allow_pickle=False)
+
+
+def _as_text(strings: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Strings as text; bytes that are not UTF-8 become surrogates, as those of paths do."""
+    texts = [
+        value.decode(errors="surrogateescape") if isinstance(value, bytes) else str(value) for value in strings.ravel()
+    ]
+    return np.array(texts, str).reshape(strings.shape)
 
 
 def _read_arrays(archive: zipfile.ZipFile, size: int, path: AnyPath) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from caffe2_backend.npz import read_npz
+from caffe2_backend.npz import read_npz, write_npz
 from caffe2_bridge import limits
 from caffe2_bridge.diagnostics import BridgeError, NetFormatError
 
@@ -89,6 +89,14 @@ def test_arrays_are_read_as_numpy_reads_them(tmp_path: Path, save: object) -> No
         assert found[name].dtype == np.asarray(array).dtype
         assert found[name].shape == np.shape(array)
         assert found[name].flags.writeable
+
+
+def test_strings_are_written_as_text(tmp_path: Path) -> None:
+    strings = np.array([[b"a", "\u00e9".encode()], ["\u00e9", b"\xff"]], object)
+    write_npz(tmp_path / "x.npz", {"x": strings, "none": strings[:0]})
+    found = read_npz(tmp_path / "x.npz")
+    assert found["x"].tolist() == [["a", "\u00e9"], ["\u00e9", "\udcff"]]
+    assert found["none"].shape == (0, 2)
 
 
 def test_an_array_that_is_larger_than_memory_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
