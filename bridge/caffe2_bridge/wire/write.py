@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from caffe2_bridge.wire.fields import FIXED32, FIXED64, LEN, MAX_VARINT, VARINT
 
-_PIECE: Final = 1 << 16  # elements encoded at once, few enough for the processor's caches
+_PIECE: Final = 1 << 14  # elements encoded at once, few enough for the processor's caches
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ def encode_fixed(number: int, values: npt.NDArray[Any]) -> bytes:
 def varints(values: npt.NDArray[Any], number: int | None = None) -> Pieces:
     """Return integers as varints: the payload of a packed field, or with ``number`` an unpacked repeated field."""
     flat = values.reshape(-1)
-    size = sum(int(_lengths(part).sum()) for part in _parts(flat)) + (0 if number is None else flat.size)
+    size = sum(map(_encoded_size, _parts(flat))) + (0 if number is None else flat.size)
     return Pieces(size, lambda: (_encoded(part, number).tobytes() for part in _parts(flat)))
 
 
@@ -124,10 +124,15 @@ def _parts(flat: npt.NDArray[Any]) -> Iterator[npt.NDArray[Any]]:
         yield flat[first : first + _PIECE]
 
 
+def _encoded_size(flat: npt.NDArray[Any]) -> int:
+    """Return how many bytes the varints of integers have."""
+    if flat.dtype == np.uint8:
+        return flat.size + int(np.count_nonzero(flat >> 7))
+    return int(_lengths(flat).sum())
+
+
 def _lengths(flat: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
     """Return how many bytes the varint of each integer has."""
-    if flat.dtype == np.uint8:
-        return (flat >> 7) + np.int32(1)
     raw = _unsigned(flat)
     lengths = np.ones(raw.size, np.int32)
     most = int(raw.max(initial=0))
@@ -143,15 +148,14 @@ def _encoded(flat: npt.NDArray[Any], number: int | None) -> npt.NDArray[np.uint8
     The length of each varint is computed first, which gives the offset of each in the result; then the k-th bytes of
     all varints that have one are written at once, for each k.
     """
+    if flat.dtype == np.uint8 and number is None:
+        return _encoded_bytes(flat)
     lengths = _lengths(flat)
     ends = np.cumsum(lengths + np.int32(number is not None), dtype=np.int32)
     starts = ends - lengths
     out = np.ones(int(ends[-1]) if flat.size else 0, np.uint8)
     if number is not None:
         out[starts - 1] = number << 3 | VARINT
-    if flat.dtype == np.uint8:  # one of two bytes has its high bit set, and is followed by a 1
-        out[starts] = flat
-        return out
     raw = _unsigned(flat)
     for k in range(MAX_VARINT):
         low = raw.astype(np.uint8) & np.uint8(0x7F)
@@ -161,6 +165,19 @@ def _encoded(flat: npt.NDArray[Any], number: int | None) -> npt.NDArray[np.uint8
         if not longer.size:
             break
         raw, lengths, starts = raw[longer] >> np.uint64(7), lengths[longer], starts[longer]
+    return out
+
+
+def _encoded_bytes(flat: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    """Encode bytes as varints: one above 127 has its high bit set, and is followed by a 1."""
+    longer = flat >> 7
+    if not longer.any():
+        return flat
+    lengths = longer + np.int64(1)  # int64 as indices are: nothing is converted
+    starts = np.cumsum(lengths)
+    out = np.ones(int(starts[-1]), np.uint8)
+    starts -= lengths
+    out[starts] = flat
     return out
 
 
