@@ -108,6 +108,27 @@ _CASES: Final[Mapping[str, Mapping[str, str]]] = {
         "recorded/ops/SpatialSoftmaxWithLoss": "006-008",
         "recorded/ops/SpatialSoftmaxWithLossGradient": "012-014",
     },
+    "rows of X without elements": {
+        "recorded/ops/DotProductWithPadding": "004 006",
+    },
+    "epsilon is not finite": {
+        "recorded/ops/LayerNorm": "007",
+    },
+    "rows without variance, and an epsilon of 0": {
+        "recorded/ops/LayerNorm": "008",
+    },
+    "a window of Caffe's legacy pooling starts behind the image": {
+        "recorded/ops/AveragePool": "016 037 039 041",
+        "recorded/ops/LpPool": "016 030-032",
+        "recorded/ops/MaxPool": "028-030",
+    },
+    "an image ends a stride before its first window": {
+        "recorded/ops/AveragePool": "024",
+        "recorded/ops/ConvGradient": "003",
+    },
+    "an infinity beside other pixels of an image": {
+        "recorded/ops/Im2Col": "004-009",
+    },
 }
 
 

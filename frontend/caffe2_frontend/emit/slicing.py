@@ -7,28 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
-from caffe2_frontend.emit.shapes import size_vector
 from caffe2_frontend.lowering.op import Op, Value
 
 
 def split_equally(op: Op, x: Value, axis: int, count: int) -> tuple[Value, ...]:
-    """Split ``x`` along ``axis`` into ``count`` parts of one size.
-
-    A size that is known only when the model runs is divided there: onnxruntime refuses to count the parts of an axis
-    that has fewer elements, also of an empty one, and does not refuse parts of different sizes, as Caffe2 does.
-    """
-    total = op.static_dim(x, axis)
-    if count == 1:
-        return (x,)
-    if total:
-        parts = op.emit("Split", x, axis=axis, num_outputs=count, outputs=count)
-    else:
-        each = op.emit("Div", size_vector(op, x, axis), op.const([count], np.int64))
-        lengths = op.emit("Expand", each, op.const([count], np.int64))
-        parts = op.emit("Split", x, lengths, axis=axis, outputs=count)
-    return parts
+    """Split ``x`` along ``axis`` into ``count`` parts of one size."""
+    return (x,) if count == 1 else op.emit("Split", x, axis=axis, num_outputs=count, outputs=count)
 
 
 def require_ranges(op: Op, x: Value, starts: Sequence[int], ends: Sequence[int]) -> None:

@@ -59,13 +59,6 @@ class Window:
             "auto_pad": "SAME_UPPER" if same else None,
         }
 
-    @property
-    def may_start_outside(self) -> bool:
-        """Whether the last window of Caffe's legacy pooling may lie beyond the image (no pads, stride over kernel)."""
-        return self.legacy is LegacyPad.CAFFE_LEGACY_POOLING and any(
-            s > k and not p for k, s, p in zip(self.kernel, self.stride, self.head, strict=True)
-        )
-
 
 def image_rank(op: OpView) -> int | None:
     """The rank of the image that the arguments imply, None if they leave it open."""
@@ -143,18 +136,17 @@ def read_pooling_window(op: Op, rank: int) -> Window:
     return window
 
 
-def check_fits(op: Op, window: Window, x: Value, last_start: int | None = None) -> None:
+def check_fits(op: Op, window: Window, x: Value, *, pooled: bool = False) -> None:
     """Refuse a window that is known to be larger than the padded image [N, C, ...].
 
     Args:
         op: the operator under conversion.
         window: the window.
         x: the image.
-        last_start: where the last window of Caffe's legacy pooling must start at the latest, counted from the end of
-            the image: of one behind that, real Caffe2 has no defined result. None: anywhere.
+        pooled: whether a last window of Caffe's legacy pooling that starts behind the image is refused.
     """
     if window.legacy is not LegacyPad.NOTSET:
-        _check_last_window(op, window, x, last_start)
+        _check_last_window(op, window, x, pooled=pooled)
         return
     for size, k, d, *pads in zip(
         op.shape(x)[2:], window.kernel, window.dilation, window.head, window.tail, strict=True
@@ -188,16 +180,11 @@ def caffe_pads(op: Op, window: Window, x: Value, fill: float) -> Value:
     """For legacy_pad CAFFE_LEGACY_POOLING: pad the image [N, C, ...] with ``fill`` as Caffe's pooling does.
 
     Caffe rounds the number of windows up, but drops a last window that would start in the padding after the image.
-    There are none where the image ends a stride before the first window does.
     """
     sizes = op.emit("Shape", x, start=2)
     head, stride, kernel = (op.const(v, np.int64) for v in (window.head, window.stride, window.kernel))
-    steps = list(zip(window.kernel, window.stride, window.head, strict=True))
-    # ONNX rounds quotients toward 0: with this many windows more than there are, none is negative.
-    more = [-(-k // s) for k, s, _ in steps]
-    reach = [2 * p - k + s - 1 + s * count for (k, s, p), count in zip(steps, more, strict=True)]
+    reach = [2 * p - k + s - 1 for k, s, p in zip(window.kernel, window.stride, window.head, strict=True)]
     last = div(op, add(op, sizes, op.const(reach, np.int64)), stride)
-    last = sub(op, last, op.const(more, np.int64))
     if any(window.head):
         late = op.emit("GreaterOrEqual", mul(op, last, stride), add(op, sizes, head))
         dropped = op.emit("And", late, op.const([p > 0 for p in window.head], np.bool_))
@@ -210,21 +197,22 @@ def caffe_pads(op: Op, window: Window, x: Value, fill: float) -> Value:
     return op.emit("Pad", x, pads, op.const(fill, x), shape=shape)
 
 
-def _check_last_window(op: Op, window: Window, x: Value, last_start: int | None) -> None:
-    """Refuse Caffe's legacy pooling where the image ends too early, or the last window is known to start too late.
+def _check_last_window(op: Op, window: Window, x: Value, *, pooled: bool) -> None:
+    """Refuse Caffe's legacy pooling where the image ends before its first window, or its last window starts behind it.
 
-    Real Caffe2 counts fewer windows than none for the former, and reads out of bounds for the latter.
+    Real Caffe2 counts no windows, or fewer, for the former, and reads out of bounds for the latter.
     """
     for size, k, s, p in zip(op.shape(x)[2:], window.kernel, window.stride, window.head, strict=True):
         if not isinstance(size, int):
             continue
-        if window.legacy is LegacyPad.CAFFE_LEGACY_POOLING and size + 2 * p - k <= -2 * s:
+        if window.legacy is not LegacyPad.CAFFE_LEGACY_POOLING:
+            continue
+        if size + 2 * p - k <= -s:
             op.unsupported(
-                f"an image of {size} pixels must not end 2 strides of {s} before the window of {k} with pads of {p}",
+                f"an image of {size} pixels must not end a stride of {s} before the window of {k} with pads of {p}",
                 code="invalid-operands",
             )
-        start = -(-(size - k) // s) * s
-        if window.may_start_outside and last_start is not None and not p and start > size + last_start:
+        if pooled and not p and -(-(size - k) // s) * s >= size:
             op.unsupported(
                 f"the last window (kernel {k}, stride {s}) must overlap the image of {size} pixels; it lies beyond it",
                 code="invalid-operands",

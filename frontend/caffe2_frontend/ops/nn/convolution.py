@@ -7,7 +7,6 @@ likewise stride=1, dilation=1, pad=0 (pad_t, pad_l, pad_b, pad_r | pads) and leg
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +15,6 @@ import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
 from caffe2_bridge.netdef.window import window_argument
-from caffe2_frontend.emit.arithmetic import add, div, sub
 from caffe2_frontend.emit.layout import channels_last, move_first, move_last
 from caffe2_frontend.emit.operand_checks import require_equal, require_groups, require_rank
 from caffe2_frontend.emit.shapes import product, reshape, size, sizes, slice_axis, vector
@@ -66,16 +64,9 @@ def convolution(op: Op) -> Value:
     window = read_window(op, op.rank(x), exact=True)
     x, w = (move_first(op, v, when=window.channels_last) for v in (x, w))
     check_weight(op, window, w, x, group, op.optional(2))
-
-    def convolved(image: Value, attributes: Mapping[str, Any]) -> Value:
-        y: Value = op.emit("Conv", image, w, op.optional(2), group=group if group != 1 else None, **attributes)
-        return y
-
     _require_undilated_legacy(op, window)
-    if window.legacy is LegacyPad.CAFFE_LEGACY_POOLING:
-        y = _with_caffe_pads(op, window, x, convolved)
-    else:
-        y = convolved(*_padded(op, window, x))
+    image, attributes = _padded(op, window, x)
+    y = op.emit("Conv", image, w, op.optional(2), group=group if group != 1 else None, **attributes)
     if op.type == "ConvRelu":
         y = op.emit("Relu", y)
     return move_last(op, y, when=window.channels_last)
@@ -173,20 +164,29 @@ def image_to_columns(op: Op) -> Value:
     """Im2Col(X; kernel, dilation=1, stride=1, pad=0, order="NCHW") -> columns.
 
     Sizes are also spelled per dim: kernel_h, kernel_w, and likewise dilation and stride. The columns are
-    [N, C * kernel_h * kernel_w, ...] for NCHW, [N, ..., kernel_h * kernel_w * C] for NHWC.
+    [N, C * kernel_h * kernel_w, ...] for NCHW, [N, ..., kernel_h * kernel_w * C] for NHWC: a convolution of each
+    channel with one-hot kernels, each of which picks one pixel.
     """
     x = op.input(0)
     require_rank(op, x, 4, "the image")
     window = _square_window(op)
     x = move_first(op, x, when=window.channels_last)
     check_fits(op, replace(window, head=(0, 0), tail=(0, 0)), x)
-    n, c = size(op, x, 0), size(op, x, 1)
-    columns = _columns(op, window, x)
-    out, depth = sizes(op, columns, -2), product(op, [c, *window.kernel])
-    columns = reshape(op, columns, [c, math.prod(window.kernel), n, *out])
+    area, channels = math.prod(window.kernel), op.static_dim(x, 1)
+    op.bounded(area, area, channels or 1)
+    picks = np.eye(area).reshape(area, 1, *window.kernel)
+    if channels and not window.channels_last:
+        picks = np.tile(picks, (channels, 1, 1, 1))
+        columns: Value = op.emit("Conv", x, op.const(picks, x), group=channels, **window.attributes)
+        return columns
+    planes = reshape(op, x, [-1, 1, *sizes(op, x, 2)])
+    columns = op.emit("Conv", planes, op.const(picks, x), **window.attributes)
+    n, c = sizes(op, x, 0, 2)
+    out, depth = sizes(op, columns, 2), product(op, [c, area])
     if not window.channels_last:
-        return reshape(op, op.emit("Transpose", columns, perm=[2, 0, 1, 3, 4]), [n, depth, *out])
-    return reshape(op, op.emit("Transpose", columns, perm=[2, 3, 4, 1, 0]), [n, *out, depth])
+        return reshape(op, columns, [n, depth, *out])
+    columns = op.emit("Transpose", reshape(op, columns, [n, c, area, *out]), perm=[0, 3, 4, 2, 1])
+    return reshape(op, columns, [n, *out, depth])
 
 
 @family.converts(
@@ -263,33 +263,11 @@ def _require_undilated_legacy(op: Op, window: Window) -> None:
         )
 
 
-def _with_caffe_pads(op: Op, window: Window, x: Value, convolved: Callable[[Value, Mapping[str, Any]], Value]) -> Value:
-    """The image [N, C, ...] padded as for Caffe's pooling, and ``convolved``; no pixels where it has no window.
-
-    ONNX's Conv requires one: an image that is smaller, or of which that is not known, is padded until it has, and what
-    that adds is cut off.
-    """
-    check_fits(op, window, x)
-    padded, attributes = caffe_pads(op, window, x, 0.0), window.attributes | {"pads": None}
-    spatial = list(range(2, op.rank(x)))
-    known = [op.static_dim(x, axis) for axis in spatial]
-    steps = zip(known, window.kernel, window.stride, window.head, strict=True)
-    if all(size is not None and size + 2 * p - k > -s for size, k, s, p in steps):
-        return convolved(padded, attributes)
-    kernel, stride = (op.const(v, np.int64) for v in (window.kernel, window.stride))
-    beyond = sub(op, op.emit("Shape", padded, start=2), kernel)
-    missing = op.emit("Max", op.emit("Neg", beyond), op.const([0], np.int64))
-    pads = op.emit("Concat", op.const([0] * (len(spatial) + 4), np.int64), missing, axis=0)
-    shape = [*op.shape(x)[:2], *[None] * len(spatial)]
-    y = convolved(op.emit("Pad", padded, pads, shape=shape), attributes)
-    counts = div(op, add(op, beyond, stride), stride)
-    starts, axes = (op.const(v, np.int64) for v in ([0] * len(spatial), spatial))
-    return op.emit("Slice", y, starts, counts, axes, shape=[*op.shape(y)[:2], *[None] * len(spatial)])
-
-
 def _padded(op: Op, window: Window, x: Value) -> tuple[Value, dict[str, Any]]:
     """Apply those pads to the image that ONNX cannot express; return it with the attributes for the others."""
     check_fits(op, window, x)
+    if window.legacy is LegacyPad.CAFFE_LEGACY_POOLING:
+        return caffe_pads(op, window, x, 0.0), window.attributes | {"pads": None}
     if min(*window.head, *window.tail) >= 0:
         return crop_gaps(op, window, x), window.attributes
     # Negative pads crop the image.

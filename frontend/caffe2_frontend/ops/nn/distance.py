@@ -42,9 +42,9 @@ def l1_distance(op: Op) -> Value:
 @family.converts("DotProduct", expects=_FLOATS)
 @takes(REALS, 0, 1)
 def dot_product(op: Op) -> Value:
-    """DotProduct(X, Y) -> Z. There are no products of rows without elements, unlike in the other distances."""
+    """DotProduct(X, Y) -> Z."""
     require_same_shape(op, op.inputs)
-    return _unless_without_elements(op, _dot(op, *op.inputs), op.input(0))
+    return _dot(op, *op.inputs)
 
 
 @family.converts("CosineSimilarity", expects=_FLOATS)
@@ -63,56 +63,37 @@ def dot_product_with_padding(op: Op) -> Value:
     """DotProductWithPadding(X, Y; pad_value=0.0, replicate=0) -> Z.
 
     The shorter rows are padded with ``pad_value`` to the length of the others, or are repeated if ``replicate``; then
-    the elements of the longer rows beyond the last full repetition do not count. There are no products if the rows of
-    X have no elements, whatever those of Y have.
+    the elements of the longer rows beyond the last full repetition do not count.
     """
     pad, replicate = op.args.number("pad_value", default=0.0), op.args.flag("replicate", default=False)
     rows = [flatten(op, v, 1) for v in op.inputs]
     columns = [op.static_dim(v, 1) for v in rows]
     if columns[0] is not None and columns[0] == columns[1]:
-        products = _dot(op, *rows)
-    else:
-        products = _repeated(op, rows) if replicate else _padded(op, rows, pad)
-    return _unless_without_elements(op, products, op.input(0))
+        return _dot(op, *rows)
+    return _repeated(op, rows) if replicate else _padded(op, rows, pad)
 
 
 def _padded(op: Op, rows: Sequence[Value], pad: float) -> Value:
-    """The products of rows of which the shorter are padded: ``pad`` times the sum of what the longer have beyond.
-
-    The elements are added first, as in Caffe2: of an infinite ``pad`` and elements of both signs nothing would be left.
-    """
+    """The products of rows of which the shorter are padded: ``pad`` times the sum of what the longer have beyond."""
     lengths = [size_vector(op, v, 1) for v in rows]
     first, last, axis = (op.const([n], np.int64) for n in (0, 2**62, 1))
     shortest = op.emit("Min", *lengths)
     both = (op.emit("Slice", v, first, shortest, axis) for v in rows)
     beyond = (op.emit("Slice", v, shortest, last, axis) for v in rows)
     rest = add(op, *(reduce_each_row(op, "ReduceSum", v) for v in beyond))
-    rest = mul(op, rest, pad)
-    if not np.isfinite(pad):  # which a sum of nothing does not meet
-        rest = op.emit("Where", op.emit("Equal", *lengths), op.const(0.0, rest), rest)
-    return add(op, _dot(op, *both), rest)
+    return add(op, _dot(op, *both), mul(op, rest, pad))
 
 
 def _repeated(op: Op, rows: Sequence[Value]) -> Value:
     """The products of rows of which the shorter are repeated."""
     lengths = [size_vector(op, v, 1) for v in rows]
     longest = op.emit("Max", *lengths)
-    # No division by the length of rows without elements.
-    times = [div(op, longest, binary(op, "Max", length, 1)) for length in lengths]
+    times = [div(op, longest, length) for length in lengths]
     # An integer number of repetitions of the shorter rows.
     used = mul(op, op.emit("Min", *lengths), op.emit("Max", *times))
     tiled = (op.emit("Tile", v, _repeats(op, n)) for v, n in zip(rows, times, strict=True))
     first, axis = (op.const([n], np.int64) for n in (0, 1))
     return _dot(op, *(op.emit("Slice", v, first, used, axis) for v in tiled))
-
-
-def _unless_without_elements(op: Op, products: Value, x: Value) -> Value:
-    """The ``products`` of the rows of ``x``, [N]; none if ``x`` has no elements, [0]."""
-    if all(isinstance(dim, int) and dim > 0 for dim in op.shape(x)[1:]):
-        return products
-    count = op.emit("Min", size_vector(op, x, 0), op.emit("Reshape", op.emit("Size", x), op.const([1], np.int64)))
-    zero = op.const([0], np.int64)
-    return op.emit("Slice", products, zero, count, zero, shape=[None])
 
 
 def _repeats(op: Op, times: Value) -> Value:

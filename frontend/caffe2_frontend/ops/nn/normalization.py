@@ -140,6 +140,8 @@ def layer_norm(op: Op) -> tuple[Value, Value, Value]:
     affine = op.args.flag("elementwise_affine", default=False)
     if rank < 2:
         op.unsupported(f"X must have at least rank 2, not {rank}", code="invalid-operands")
+    if not np.isfinite(epsilon):
+        op.unsupported(f"epsilon must be finite, not {epsilon}", code="invalid-argument")
     shared = set(op.view.inputs) & set(op.view.outputs[1:])
     if shared:  # C10LayerNorm_DontUseThisOpYet has no schema, and overwrites the input before it has read it
         op.unsupported(
@@ -156,11 +158,8 @@ def layer_norm(op: Op) -> tuple[Value, Value, Value]:
         y = y if bias is None else add(op, y, bias)
     else:
         y, mean, inverse = op.emit("LayerNormalization", x, scale, bias, axis=axis, epsilon=epsilon, outputs=3)
-    deviation = op.emit("Reciprocal", inverse)
-    # Caffe2 multiplies the variance by the inverse: no variance, or an infinite one, has a NaN.
-    deviation = mul(op, deviation, mul(op, deviation, inverse))
     extra = range(axis + 1, rank)
-    return y, squeeze(op, mean, extra), squeeze(op, deviation, extra)
+    return y, squeeze(op, mean, extra), squeeze(op, op.emit("Reciprocal", inverse), extra)
 
 
 @family.converts("RMSNorm", expects=_operand)

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
-from caffe2_frontend.emit.arithmetic import add, div, mul, reciprocal, sub
-from caffe2_frontend.emit.layout import channels_last, move_first, move_last
+from caffe2_frontend.emit.arithmetic import reciprocal
+from caffe2_frontend.emit.layout import move_first, move_last
 from caffe2_frontend.emit.operand_checks import SINGLE, require_dtype, require_rank
 from caffe2_frontend.emit.reductions import reduce_axes
-from caffe2_frontend.emit.shapes import cast, indices, size, size_vector, unsqueeze
 from caffe2_frontend.emit.windows.window import (
     LegacyPad,
     Window,
@@ -35,7 +33,6 @@ family = Family("pooling")
 # The rank of images with three spatial dims.
 _MAX_POOLED_RANK = 5
 _LARGEST_POWER = 1 << 31  # of onnxruntime's poolings
-_LOWEST = float(np.finfo(np.float32).min)
 
 
 def _image(op: OpView, _: int) -> TensorInfo:
@@ -48,11 +45,9 @@ def _image(op: OpView, _: int) -> TensorInfo:
 def max_pool(op: Op) -> Value:
     """MaxPool | MaxPool1D | MaxPool2D | MaxPool3D(X; <window>, order="NCHW") -> Y."""
     op.args.ignore("count_include_pad")
-    x, window = _prepared(op, last_start=None if channels_last(op) else -1)
+    x, window = _prepared(op)
     if not window.kernel:
         y = _pooled_whole(op, x, "GlobalMaxPool", "ReduceMax")
-    elif window.may_start_outside:
-        y = op.emit("MaxPool", caffe_pads(op, window, x, _LOWEST), **_unpadded(window))
     else:
         y = op.emit("MaxPool", x, **_attributes(window))
     return move_last(op, y, when=window.channels_last)
@@ -63,16 +58,15 @@ def average_pool(op: Op) -> Value:
     """AveragePool | AveragePool1D | AveragePool2D | AveragePool3D(X; <window>, count_include_pad=0, order="NCHW") -> Y.
 
     With count_include_pad and legacy_pad CAFFE_LEGACY_POOLING a window is divided by its full size, even where it
-    exceeds the padded image. Without it one that starts where the image ends has the mean NaN.
+    exceeds the padded image.
     """
     count_pads = op.args.flag("count_include_pad", default=False)
-    x, window = _prepared(op, last_start=None if channels_last(op) else 0)
+    x, window = _prepared(op)
     if not window.kernel:
         y = _pooled_whole(op, x, "GlobalAveragePool", "ReduceMean")
-    elif window.may_start_outside or (count_pads and window.legacy is LegacyPad.CAFFE_LEGACY_POOLING):
-        y = _mean_with_pads(op, window, x)
-        if not count_pads:
-            y = div(op, y, _pixel_shares(op, window, x, y))
+    elif count_pads and window.legacy is LegacyPad.CAFFE_LEGACY_POOLING:
+        padded = caffe_pads(op, window, x, 0.0)
+        y = op.emit("AveragePool", padded, count_include_pad=1, **window.attributes | {"pads": None})
     else:
         y = op.emit("AveragePool", x, count_include_pad=1 if count_pads else None, **_attributes(window))
     return move_last(op, y, when=window.channels_last)
@@ -88,8 +82,6 @@ def lp_pool(op: Op) -> Value:
     require_rank(op, op.input(0), 4, "the image")
     p = op.args.number("p", default=2.0)
     x, window = _prepared(op)
-    if window.may_start_outside:
-        x = caffe_pads(op, window, x, 0.0)
     integer = p.is_integer() and 1 <= p < _LARGEST_POWER
     if not integer:
         x = op.emit("Pow", op.emit("Abs", x), op.const(p, x))
@@ -97,21 +89,20 @@ def lp_pool(op: Op) -> Value:
     if not window.kernel:
         y = op.emit("GlobalLpPool", x, **attributes)
     else:
-        attributes |= _unpadded(window) if window.may_start_outside else _attributes(window)
-        y = op.emit("LpPool", x, **attributes)
+        y = op.emit("LpPool", x, **attributes, **_attributes(window))
     if not integer:
         y = op.emit("Pow", y, op.const(reciprocal(p), x))
     return move_last(op, y, when=window.channels_last)
 
 
-def _prepared(op: Op, last_start: int | None = None) -> tuple[Value, Window]:
-    """Return the image, channels first, and the window over it; ``last_start`` is that of :func:`check_fits`."""
+def _prepared(op: Op) -> tuple[Value, Window]:
+    """Return the image, channels first, and the window over it."""
     x = op.input(0)
     require_dtype(op, x, SINGLE, "the image")
     window = read_pooling_window(op, op.rank(x))
     x = move_first(op, x, when=window.channels_last)
     if window.kernel:
-        check_fits(op, window, x, last_start)
+        check_fits(op, window, x, pooled=True)
     return crop_gaps(op, window, x), window
 
 
@@ -119,28 +110,6 @@ def _pooled_whole(op: Op, x: Value, pooling: str, reduction: str) -> Value:
     """Pool the whole image [N, C, ...]; onnxruntime's poolings have no kernels for more than three spatial dims."""
     rank = op.rank(x)
     return op.emit(pooling, x) if rank <= _MAX_POOLED_RANK else reduce_axes(op, reduction, x, range(2, rank), keep=True)
-
-
-def _mean_with_pads(op: Op, window: Window, x: Value) -> Value:
-    """Return the mean of each window of the image padded with zeros, pads counted."""
-    padded = caffe_pads(op, window, x, 0.0)
-    y: Value = op.emit("AveragePool", padded, count_include_pad=1, **_unpadded(window))
-    return y
-
-
-def _pixel_shares(op: Op, window: Window, x: Value, y: Value) -> Value:
-    """The share of each window that is not padding, [*out]; negative for one that starts behind the image.
-
-    Caffe2 counts the pixels from the first to the last one along each side, whichever comes first.
-    """
-    shares = []
-    for axis, (k, s, p) in enumerate(zip(window.kernel, window.stride, window.head, strict=True), 2):
-        start = sub(op, mul(op, indices(op, size(op, y, axis)), s), p)
-        end = op.emit("Min", add(op, start, k), size_vector(op, x, axis))
-        counted = sub(op, end, op.emit("Max", start, op.const([0], np.int64)))
-        along = div(op, cast(op, counted, ir.DataType.FLOAT), float(k))
-        shares.append(unsqueeze(op, along, range(1, op.rank(x) - axis)))
-    return mul(op, *shares) if len(shares) > 1 else shares[0]
 
 
 def _attributes(window: Window) -> dict[str, Any]:
@@ -152,8 +121,3 @@ def _attributes(window: Window) -> dict[str, Any]:
         return window.attributes
     pads = [*window.head, *window.head]
     return window.attributes | {"pads": pads if any(pads) else None, "ceil_mode": 1}
-
-
-def _unpadded(window: Window) -> dict[str, Any]:
-    """Return the attributes of ONNX's operator for a window over an image that is padded already."""
-    return window.attributes | {"pads": None}

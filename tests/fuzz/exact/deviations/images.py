@@ -18,16 +18,20 @@ _CAFFE_LEGACY_POOLING = 3
 
 
 def has_windows_beyond(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
-    """Whether Caffe's legacy pooling has a window that starts beyond the image: strides over kernels, without pads.
+    """Whether the last window of Caffe's legacy pooling starts beyond the image, or the image ends before the first.
 
-    Or, where there are no images, one that is larger than they would be: there are none of these either.
+    Or, where there are no images, one that is larger than they would be.
     """
-    for op, (x, *_rest) in _operators(drawn, "Pool", 1):
+    operands = (pair for name in ("Pool", "Conv") for pair in _operators(drawn, name, 1))
+    for op, (x, *_rest) in operands:
         if op.args.integer("legacy_pad", default=0) != _CAFFE_LEGACY_POOLING or x.ndim < 3:
             continue
         sizes = x.shape[1:-1] if op.args.text("order", default="NCHW") == "NHWC" else x.shape[2:]
         kernel, stride = (window_argument(op.args, name, 2) or [1] * len(sizes) for name in ("kernel", "stride"))
+        pads = window_argument(op.args, "pad", 4) or [0] * len(sizes)
         if any(-(-(size - k) // max(s, 1)) * s >= size for size, k, s in zip(sizes, kernel, stride, strict=False)):
+            return True
+        if any(size + 2 * p - k <= -s for size, k, s, p in zip(sizes, kernel, stride, pads, strict=False)):
             return True
         if not x.size and any(size < k for size, k in zip(sizes, kernel, strict=False)):
             return True

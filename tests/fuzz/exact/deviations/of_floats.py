@@ -123,7 +123,9 @@ FLOATS: Final = (
         frozenset(
             {
                 "CosineEmbeddingCriterion",
+                "DotProductWithPadding",
                 "Float16SparseNormalize",
+                "Im2Col",
                 "Lars",
                 "LearningRate",
                 "LengthsWeightedSum",

@@ -19,13 +19,15 @@ from fuzz.exact.deviations.images import (
     has_windows_beyond,
     reflects_twice,
 )
+from fuzz.exact.deviations.unchecked import CONVOLUTIONS
 
 IMAGES: Final = (
     Deviation(
-        "a window that starts beyond the image (Caffe's legacy pooling, with a stride over the kernel and without "
-        "pads), or that is larger, in which Caffe2 reads out of bounds",
+        "a window of Caffe's legacy pooling that starts beyond the image, in which Caffe2 reads out of bounds, or an "
+        "image that ends a stride before its first window",
         frozenset(f"{kind}Pool{dims}" for kind in ("Max", "Average", "Lp") for dims in ("", "1D", "2D", "3D"))
-        | {"Int8MaxPool", "Int8AveragePool"},
+        | {"Int8MaxPool", "Int8AveragePool"}
+        | frozenset(CONVOLUTIONS),
         has_windows_beyond,
         may_fail=True,
     ),

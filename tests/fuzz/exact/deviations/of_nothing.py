@@ -46,8 +46,8 @@ NOTHING: Final = (
         may_fail=True,
     ),
     Deviation(
-        "rows without elements, which are repeated to the length of others",
-        frozenset({"DotProductWithPaddingGradient"}),
+        "products of rows without elements, of which Caffe2 returns none, or repeats them to the length of others",
+        frozenset({"DotProduct", "DotProductWithPadding", "DotProductWithPaddingGradient"}),
         averages_nothing,
         may_fail=True,
     ),

@@ -76,9 +76,6 @@ CASES = {
         (np.ones((1, 3, 4, 4), np.float32), np.zeros((2, 0), np.float32)),
         (np.zeros((0, 3, 1, 1), np.float32),),
     ),
-    "rows have no elements": Case(
-        "DotProduct", (np.zeros((2, 3, 0), np.float32), np.zeros((2, 3, 0), np.float32)), (floats(),)
-    ),
 }
 REFUSED = {
     "a kernel whose area 64 bits do not hold": Case(
