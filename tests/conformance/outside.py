@@ -129,6 +129,40 @@ _CASES: Final[Mapping[str, Mapping[str, str]]] = {
     "an infinity beside other pixels of an image": {
         "recorded/ops/Im2Col": "004-009",
     },
+    "a gradient that has not the rank of the result": {
+        "recorded/ops/AddGradient": "001-003",
+        "recorded/ops/DivGradient": "001-003",
+        "recorded/ops/MulGradient": "000-002",
+        "recorded/ops/SubGradient": "000-002",
+    },
+    "axes are listed twice": {
+        "recorded/ops/MomentsGradient": "001-004",
+        "recorded/ops/ReduceL1Gradient": "002-007",
+        "recorded/ops/ReduceL2Gradient": "004-009",
+        "recorded/ops/ReduceMaxGradient": "001-006",
+        "recorded/ops/ReduceMeanGradient": "000-005",
+        "recorded/ops/ReduceMinGradient": "000-005",
+        "recorded/ops/ReduceSumGradient": "000-005",
+    },
+    "a gradient that is infinite or NaN where the derivative is 0": {
+        "recorded/ops/ClipGradient": "000",
+        "recorded/ops/PReluGradient": "002",
+    },
+    "a gradient of 0, and a derivative that leaves the range": {
+        "recorded/ops/SinhGradient": "000",
+    },
+    "a result is a NaN": {
+        "recorded/ops/ThresholdedReluGradient": "000",
+    },
+    "the mean of no integers": {
+        "recorded/ops/ReduceBackMeanGradient": "000",
+    },
+    "no slopes": {
+        "recorded/ops/PReluGradient": "000",
+    },
+    "pads of mode reflect as large as the image": {
+        "recorded/ops/PadImageGradient": "006",
+    },
 }
 
 

@@ -15,15 +15,11 @@ from caffe2_frontend.emit.layout import channels_last
 from caffe2_frontend.emit.operand_checks import FLOATS, SINGLE, require_dtype, require_equal, require_min_rank
 from caffe2_frontend.emit.reductions import reduce_axes
 from caffe2_frontend.emit.shapes import (
-    Size,
     as_vector,
     broadcast_over_channels,
-    cast,
     known_size,
     reshape,
     size,
-    size_vector,
-    vector,
 )
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
@@ -73,15 +69,13 @@ def relu_n_gradient(op: Op) -> Value:
 def clip_gradient(op: Op) -> Value:
     """ClipGradient(Y, dY; min, max) -> dX. At the bounds the derivative is 0.
 
-    Either bound may be left out: it is then the last number of the type. Caffe2 multiplies: a dY that is not finite
-    becomes a NaN outside of the bounds.
+    Either bound may be left out: it is then the last number of the type.
     """
     y, dy = paired_operands(op, 0, 1, SINGLE)
     limits = np.finfo(op.dtype(y).numpy())
     low = op.args.number("min", default=float(limits.min))
     high = op.args.number("max", default=float(limits.max))
-    within = op.emit("And", binary(op, "Greater", y, low), binary(op, "Less", y, high))
-    return mul(op, dy, cast(op, within, op.dtype(dy)))
+    return _passed(op, dy, binary(op, "Greater", y, low), binary(op, "Less", y, high))
 
 
 @family.converts("HardSigmoidGradient", expects=_TWO)
@@ -95,13 +89,10 @@ def hard_sigmoid_gradient(op: Op) -> Value:
 
 @family.converts("ThresholdedReluGradient", expects=_TWO)
 def thresholded_relu_gradient(op: Op) -> Value:
-    """ThresholdedReluGradient(Y, dY; alpha=1.0) -> dX: ``dY * sign(Y)``, whatever ``alpha`` is.
-
-    The sign of a NaN is 0.
-    """
+    """ThresholdedReluGradient(Y, dY; alpha=1.0) -> dX: ``dY * sign(Y)``, whatever ``alpha`` is."""
     op.args.ignore("alpha")
     y, dy = paired_operands(op, 0, 1, SINGLE)
-    return mul(op, dy, _where(op, op.emit("IsNaN", y), 0.0, op.emit("Sign", y)))
+    return mul(op, dy, op.emit("Sign", y))
 
 
 @family.converts("LeakyReluGradient", expects=_TWO)
@@ -226,12 +217,8 @@ def prelu_gradient(op: Op) -> tuple[Value, Value]:
     scale = flat if last or shared else broadcast_over_channels(op, flat, x)
     positive = binary(op, "Greater", x, 0.0)
     dx = _where(op, positive, dy, mul(op, dy, scale))
-    of_slope = _where(op, binary(op, "LessOrEqual", x, 0.0), mul(op, dy, x), 0.0)
+    of_slope = mul(op, dy, binary(op, "Min", x, 0.0))
     sums = reduce_axes(op, "ReduceSum", of_slope, [axis for axis in range(rank) if axis != channel] if rank > 1 else [])
-    # One slope sums over the channels too; whether there is one, or none, may be known at run time alone.
-    slopes = size(op, flat, 0)
-    of_each: Size = -1
-    if not isinstance(slopes, int) or not slopes:
-        of_each = div(op, size_vector(op, sums, 0), binary(op, "Max", vector(op, [slopes]), 1))
-    by_slope = reshape(op, sums, [slopes, of_each])
+    # One slope sums over the channels too; whether there is one may be known at run time alone.
+    by_slope = reshape(op, sums, [size(op, flat, 0), -1])
     return dx, reshape_like(op, reduce_axes(op, "ReduceSum", by_slope, [1]), slope)

@@ -166,14 +166,12 @@ def _unreflect(op: Op, dy: Value, axis: int, head: int, tail: int) -> Value:
         op.bounded(pixels, source.size)
         return apply_along(op, op.const(np.arange(pixels)[:, None] == source, dy), dy, axis)
     core = slice_axis(op, dy, axis, head, -tail or END)
-    count = size_vector(op, core, axis)
-    last = sub(op, count, 2)
     sources, pads = [], []
-    if head:  # what a pixel before the first one reflects may lie behind the last one, and is reflected again
-        before = op.const(np.arange(op.bounded(head), 0, -1), np.int64)
-        sources.append(op.emit("Min", before, sub(op, add(op, count, last), before)))
+    if head:
+        sources.append(op.const(np.arange(op.bounded(head), 0, -1), np.int64))
         pads.append(slice_axis(op, dy, axis, 0, head))
     if tail:
+        last = sub(op, size_vector(op, core, axis), 2)
         sources.append(sub(op, last, op.const(np.arange(op.bounded(tail)), np.int64)))
         pads.append(slice_axis(op, dy, axis, -tail, END))
     part = op.emit("Concat", *pads, axis=axis) if len(pads) > 1 else pads[0]

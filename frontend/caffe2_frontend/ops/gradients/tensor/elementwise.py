@@ -10,9 +10,9 @@ from typing import Final
 
 import onnx_ir as ir
 
-from caffe2_frontend.emit.arithmetic import add, div, mul, reshape_like, scalar, total
+from caffe2_frontend.emit.arithmetic import div, mul, reshape_like, scalar, total
 from caffe2_frontend.emit.broadcast import align_dims, broadcast_axis, require_same_shape, sum_to
-from caffe2_frontend.emit.operand_checks import NUMBERS, REALS, require_dtype, takes
+from caffe2_frontend.emit.operand_checks import NUMBERS, REALS, require_dtype, require_rank, takes
 from caffe2_frontend.emit.shapes import cast, unsqueeze
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
@@ -23,18 +23,13 @@ family = Family("elementwise_gradient")
 _FLOATS: Final = {0: TensorInfo(ir.DataType.FLOAT), 1: TensorInfo(ir.DataType.FLOAT)}
 
 
-def _aligned(op: Op, a: Value, b: Value) -> Value:
-    """``b`` reshaped so that ONNX broadcasts it to ``a`` as Caffe2 does."""
+def _aligned(op: Op, dc: Value, a: Value, b: Value) -> Value:
+    """``b`` reshaped so that ONNX broadcasts it to ``a`` as Caffe2 does; ``dc`` must have the rank of the result."""
     op.args.ignore("use_grad_hack", "allow_broadcast_fastpath")
     axis = broadcast_axis(op)
-    return align_dims(op, a, b, axis) if op.args.flag("broadcast", default=False) else b
-
-
-def _like_result(op: Op, dc: Value, a: Value, aligned: Value) -> Value:
-    """``dc`` with the dims of the result of ``a`` and ``aligned``: Caffe2 reads its elements, whatever its own dims."""
-    if op.rank(dc) == max(op.rank(a), op.rank(aligned)):
-        return dc
-    return reshape_like(op, dc, add(op, a, aligned))
+    aligned = align_dims(op, a, b, axis) if op.args.flag("broadcast", default=False) else b
+    require_rank(op, dc, max(op.rank(a), op.rank(aligned)), "the gradient of the result")
+    return aligned
 
 
 @family.converts("AddGradient", "SubGradient")
@@ -42,8 +37,7 @@ def _like_result(op: Op, dc: Value, a: Value, aligned: Value) -> Value:
 def sum_gradient(op: Op) -> tuple[Value, Value]:
     """AddGradient | SubGradient(dC, A, B; <legacy>) -> dA, dB: dC summed over the dims that were broadcast."""
     dc, a, b = (op.input(index) for index in range(3))
-    aligned = _aligned(op, a, b)
-    dc = _like_result(op, dc, a, aligned)
+    aligned = _aligned(op, dc, a, b)
     db = dc if op.type == "AddGradient" else op.emit("Neg", dc)
     return sum_to(op, dc, a), reshape_like(op, sum_to(op, db, aligned), b)
 
@@ -56,8 +50,7 @@ def product_gradient(op: Op) -> tuple[Value, Value]:
     ``dC * B`` and ``dC * A``, summed over the dims that were broadcast.
     """
     dc, a, b = (op.input(index) for index in range(3))
-    aligned = _aligned(op, a, b)
-    dc = _like_result(op, dc, a, aligned)
+    aligned = _aligned(op, dc, a, b)
     db = sum_to(op, mul(op, dc, a), aligned)
     return sum_to(op, mul(op, dc, aligned), a), reshape_like(op, db, b)
 
@@ -75,8 +68,7 @@ def quotient_gradient(op: Op) -> tuple[Value, Value]:
         a = c
     else:
         dc, a, b, c = (op.input(index) for index in range(4))
-    aligned = _aligned(op, a, b)
-    dc = _like_result(op, dc, a, aligned)
+    aligned = _aligned(op, dc, a, b)
     per_a = div(op, dc, aligned)
     per_b = op.emit("Neg", div(op, mul(op, dc, c), aligned))
     return sum_to(op, per_a, a), reshape_like(op, sum_to(op, per_b, aligned), b)

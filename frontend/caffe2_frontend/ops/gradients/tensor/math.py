@@ -57,10 +57,11 @@ _FIRST: Final[dict[str, Callable[[Op, Value], Value]]] = {
     "SoftsignGradient": _softsign,
     "TanGradient": lambda op, x: div(op, 1.0, square(op, op.emit("Cos", x))),
 }
-# The derivative where the operands are (dY, Y).
+# The derivative where the operands are (dY, Y); of Sinh (dY, X).
 _SECOND: Final[dict[str, Callable[[Op, Value], Value]]] = {
     "CbrtGradient": lambda op, y: div(op, 1.0 / 3.0, square(op, y)),
     "RsqrtGradient": lambda op, y: mul(op, binary(op, "Pow", y, 3.0), -0.5),
+    "SinhGradient": lambda op, x: op.emit("Cosh", x),
 }
 
 
@@ -84,17 +85,16 @@ def abs_gradient(op: Op) -> Value:
 
 @family.converts(*_SECOND, expects=_FLOATS)
 def from_second_operand(op: Op) -> Value:
-    """CbrtGradient(dY, Y) | RsqrtGradient(dY, Y) -> dX."""
+    """CbrtGradient(dY, Y) | RsqrtGradient(dY, Y) | SinhGradient(dY, X) -> dX."""
     dy, y = paired_operands(op, 0, 1, SINGLE)
     return mul(op, dy, _SECOND[op.type](op, y))
 
 
-@family.converts("CoshGradient", "SinhGradient", expects=_FLOATS)
-def hyperbolic_gradient(op: Op) -> Value:
-    """CoshGradient(dY, X) | SinhGradient(dY, X) -> dX, of exponentials, which overflow before Sinh and Cosh do."""
+@family.converts("CoshGradient", expects=_FLOATS)
+def cosh_gradient(op: Op) -> Value:
+    """CoshGradient(dY, X) -> dX, of exponentials, which overflow before Sinh does."""
     dy, x = paired_operands(op, 0, 1, SINGLE)
-    kind = "Sub" if op.type == "CoshGradient" else "Add"
-    return mul(op, dy, op.emit(kind, op.emit("Exp", x), op.emit("Exp", op.emit("Neg", x))), 0.5)
+    return mul(op, dy, op.emit("Sub", op.emit("Exp", x), op.emit("Exp", op.emit("Neg", x))), 0.5)
 
 
 @family.converts("CubeGradient", expects=_FLOATS)

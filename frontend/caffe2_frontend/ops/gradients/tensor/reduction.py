@@ -9,14 +9,22 @@ import onnx_ir as ir
 from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.arithmetic import add, binary, div, mul, reshape_like, scalar, sub
 from caffe2_frontend.emit.layout import channels_last
-from caffe2_frontend.emit.operand_checks import INDICES, NUMBERS, REALS, SINGLE, require_dtype, require_min_rank, takes
+from caffe2_frontend.emit.operand_checks import (
+    INDICES,
+    NUMBERS,
+    REALS,
+    SINGLE,
+    require_dtype,
+    require_min_rank,
+    require_rank,
+    takes,
+)
 from caffe2_frontend.emit.selection import by_sign, select
 from caffe2_frontend.emit.shapes import (
     Size,
     broadcast_over_channels,
     cast,
     indices,
-    leading,
     product,
     reshape,
     size,
@@ -36,34 +44,29 @@ _EPSILON: Final = 1e-12
 
 
 def _listed_axes(op: Op, rank: int) -> list[int]:
-    """The reduced axes in ascending order, each as often as it is listed; all if there are none."""
-    return sorted(op.axis(axis, rank) for axis in op.args.integers("axes", default=())) or list(range(rank))
+    """The reduced axes in ascending order; all if there are none. One that is listed twice is refused."""
+    axes = sorted(op.axis(axis, rank) for axis in op.args.integers("axes", default=()))
+    if len(set(axes)) < len(axes):  # Caffe2 reduces over all, and reads gradients of one of the later dims
+        op.unsupported(f"axes must not be listed twice, as in {axes}", code="invalid-argument")
+    return axes or list(range(rank))
 
 
 def _count(op: Op, x: Value, axes: list[int]) -> Size:
     """The number of elements that one result was reduced from."""
-    return product(op, [size(op, x, axis) for axis in sorted(set(axes))])
+    return product(op, [size(op, x, axis) for axis in axes])
 
 
 def _divided(op: Op, x: Value, count: Size) -> Value:
-    """``x`` divided by a number of elements, which counts as 1 for integers if there are none."""
-    if not op.dtype(x).is_floating_point():
-        count = max(count, 1) if isinstance(count, int) else binary(op, "Max", count, 1)
+    """``x`` divided by a number of elements."""
     return div(op, x, count if isinstance(count, int) else cast(op, scalar(op, count), op.dtype(x)))
 
 
 def _with_ones(op: Op, y: Value, x: Value, axes: list[int]) -> Value:
-    """``y``, which is ``x`` reduced over ``axes``, with the reduced dims as 1.
-
-    Where an axis is listed twice, Caffe2 reduces over all, but the result has one of the later dims all the same, of
-    whose elements the gradient reads the first ones.
-    """
-    dims: list[Size] = [1 if axis in axes else size(op, x, axis) for axis in range(op.rank(x))]
-    if len(set(axes)) < len(axes):
-        y = leading(op, y, product(op, dims))
-    elif op.rank(y) == op.rank(x):
+    """``y``, which is ``x`` reduced over ``axes``, with the reduced dims as 1."""
+    if op.rank(y) == op.rank(x):
         return y
-    return reshape(op, y, dims)
+    require_rank(op, y, op.rank(x) - len(axes), "the result and its gradient")
+    return unsqueeze(op, y, axes)
 
 
 def _spread(op: Op, y: Value, x: Value) -> Value:

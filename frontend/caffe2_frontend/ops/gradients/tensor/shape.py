@@ -136,8 +136,7 @@ def _padded_at_run_time(op: Op, x: Value, dy: Value, start: Value) -> Value:
     start = op.emit("Pad", start, vector(op, [0, missing]), shape=[rank])
     dims = op.emit("Shape", x)
     from_end = op.emit("Add", start, op.emit("Add", dims, op.const([1], np.int64)))
-    start = op.emit("Min", op.emit("Where", op.emit("Less", start, zero), from_end, start), dims)
-    start = op.emit("Max", start, zero)  # those of axes without elements: Caffe2 does not look at them
+    start = op.emit("Where", op.emit("Less", start, zero), from_end, start)
     after = op.emit("Sub", op.emit("Sub", dims, start), op.emit("Shape", dy))
     return op.emit("Pad", dy, op.emit("Concat", start, after, axis=0), shape=op.shape(x))
 
@@ -167,11 +166,9 @@ def _start(op: Op, dim: Size, start: int) -> Size:
     """The index at which a range begins, between 0 and ``dim``."""
     if isinstance(dim, int):
         return min(dim, max(dim + 1 + start, 0) if start < 0 else start)
-    if start < -1:  # an axis without elements may be shorter: Caffe2 does not look at the ranges of these
-        return op.emit("Max", op.emit("Add", dim, op.const([1 + start], np.int64)), op.const([0], np.int64))
-    if start == -1:
-        return dim
-    return op.emit("Min", dim, op.const([start], np.int64)) if start else 0
+    if start < 0:
+        return dim if start == -1 else op.emit("Add", dim, op.const([1 + start], np.int64))
+    return start
 
 
 def _minus(op: Op, a: Size, b: Size) -> Size:
