@@ -163,6 +163,23 @@ _CASES: Final[Mapping[str, Mapping[str, str]]] = {
     "pads of mode reflect as large as the image": {
         "recorded/ops/PadImageGradient": "006",
     },
+    "boxes that end before they start": {
+        "recorded/ops/BoxWithNMSLimit": "057-058",
+    },
+    "a heatmap or an image holds an infinity or a NaN": {
+        "recorded/ops/HeatmapMaxKeypoint": "009-014",
+        "recorded/ops/RoIAlignRotated": "013",
+        "recorded/ops/RoIPool": "008 010",
+    },
+    "regions without columns": {
+        "recorded/ops/Int8RoIAlign": "006",
+    },
+    "a region without an area, of whose samples there are none": {
+        "recorded/ops/RoIAlign": "001 005 011",
+    },
+    "an image without channels": {
+        "recorded/ops/RMACRegions": "015",
+    },
 }
 
 

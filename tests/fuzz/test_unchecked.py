@@ -125,15 +125,22 @@ def test_steps_that_leave_their_sequences(offsets: list[int], dims: tuple[int, .
 
 
 @pytest.mark.parametrize(
-    ("box", "has_area", "cancels"),
-    [([1, 1, 5, 5], True, False), ([1, 1, 5, -20], False, True), ([5, 1, 4, 5], False, True)],
+    ("box", "has_area"),
+    [([1, 1, 5, 5], True), ([1, 1, 5, -20], False), ([5, 1, 4, 5], False), ([5, 9, 1, 1], False)],
 )
-def test_boxes_whose_areas_cancel(box: list[int], *, has_area: bool, cancels: bool) -> None:
+def test_boxes_without_an_area(box: list[int], *, has_area: bool) -> None:
     result, scores = {"y": np.ones(1, np.float32)}, np.array([[0.1, 0.2], [0.3, 0.4]], np.float32)
     boxes = np.array([[0, 0, 9, 9], box], np.float32)
-    assert bool(deviation(drawn("BoxWithNMSLimit", scores, np.tile(boxes, 2)), result, result)) == cancels
+    assert bool(deviation(drawn("BoxWithNMSLimit", scores, np.tile(boxes, 2)), result, result)) != has_area
     images = [scores, scores, np.ones((1, 3), np.float32)]
     assert bool(deviation(drawn("GenerateProposals", *images, boxes), result, result)) != has_area
+
+
+@pytest.mark.parametrize(("end", "deviates"), [(3.0, False), (1.0, True), (1.00000001, True)])
+def test_regions_without_an_area(end: float, *, deviates: bool) -> None:
+    result = {"y": np.ones(1, np.float32)}
+    operands = np.ones((1, 1, 4, 4), np.float32), np.array([[0, 1, 1, end, 3]], np.float32)
+    assert bool(deviation(drawn("RoIAlign", *operands, aligned=1), result, result)) is deviates
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from caffe2_frontend.emit.arithmetic import add, mul, sub
-from caffe2_frontend.emit.shapes import cast, reshape, size, size_vector, slice_axis
+from caffe2_frontend.emit.shapes import cast
 from caffe2_frontend.interop.types import FLOAT, INT64
 from caffe2_frontend.lowering.op import Op, Value
 
@@ -45,22 +45,9 @@ def read_pooling(op: Op) -> Pooling:
     return pooling
 
 
-def regions_of_some_width(op: Op, rois: Value, dims: int) -> Value:
-    """The regions [R, dims (+ 1)]; none if they have no columns: Caffe2 counts elements before it looks at these."""
-    known = op.static_dim(rois, 1)
-    if known == 0:
-        return op.const(np.zeros((0, dims)), rois)
-    if known is not None:
-        return rois
-    count, width = (size_vector(op, rois, axis) for axis in (0, 1))
-    end = op.emit("Min", count, op.emit("Mul", count, width))
-    return op.emit("Slice", rois, op.const([0], np.int64), end, op.const([0], np.int64), shape=[None, None])
-
-
 def image_indices(op: Op, rois: Value, dims: int) -> Value:
     """The image of each region: column 0 of [R, dims + 1], or 0 for regions [R, dims]."""
-    # Reshaped, not squeezed: Caffe2 does not look at the columns where there are no regions.
-    images = cast(op, reshape(op, slice_axis(op, rois, 1, 0, 1), [size(op, rois, 0)]), INT64)
+    images = cast(op, op.emit("Gather", rois, op.const(0, np.int64), axis=1), INT64)
     known = op.static_dim(rois, 1)
     if known is not None and known not in (dims, dims + 1):
         op.unsupported(f"RoIs must have {dims} or {dims + 1} columns, not {known}", code="invalid-operands")

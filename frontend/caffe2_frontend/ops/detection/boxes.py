@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from caffe2_frontend.emit.arithmetic import Operand, add, div, mul, sub
-from caffe2_frontend.emit.shapes import END, quotient, reshape, size, slice_axis
+from caffe2_frontend.emit.shapes import END, quotient, reshape, size
 from caffe2_frontend.lowering.op import Op, Value
 
 # Caffe2 clips the predicted logarithm of the growth of a width or height to this value.
@@ -78,8 +78,16 @@ def box_arguments(op: Op, *, rotated: bool) -> BoxArguments:
 
 def columns(op: Op, boxes: Value, count: int) -> Columns:
     """Split the last ``count`` elements of the last dim into columns [..., 1]."""
+    return list(op.emit("Split", last_elements(op, boxes, count), axis=-1, num_outputs=count, outputs=count))
+
+
+def last_elements(op: Op, boxes: Value, count: int) -> Value:
+    """The last ``count`` elements of the last dim."""
     last = op.rank(boxes) - 1
-    return [slice_axis(op, boxes, last, i - count, i - count + 1 or END) for i in range(count)]
+    if op.static_dim(boxes, last) == count:
+        return boxes
+    bounds = (op.const([v], np.int64) for v in (-count, END, last))
+    return op.emit("Slice", boxes, *bounds, shape=[*op.shape(boxes)[:-1], count])
 
 
 def by_class(op: Op, x: Value, count: int) -> Value:

@@ -69,22 +69,19 @@ def _neighbourhood(op: Op, flat: Value, x: Value, y: Value, width: Value) -> lis
 
 def _mirrored(op: Op, center: Value, width: Value) -> list[Value]:
     """The indices before, at and after ``center``, those beyond a border mirrored."""
-    one = op.const(1, np.int64)
-    before, after = sub(op, center, 1), add(op, center, 1)
-    first = op.emit("Less", before, op.const(0, np.int64))
-    last = op.emit("GreaterOrEqual", after, width)
+    after = add(op, center, 1)
     return [
-        op.emit("Where", first, op.emit("Add", center, one), before),
+        op.emit("Abs", sub(op, center, 1)),
         center,
-        op.emit("Where", last, op.emit("Sub", center, one), after),
+        op.emit("Min", after, sub(op, mul(op, sub(op, width, 1), 2), after)),
     ]
 
 
 def _refine(op: Op, f: list[list[Value]]) -> tuple[Value, Value, Value]:
     """One Newton step from the middle of 3 x 3 values ``f`` to the maximum of a quadratic surface, and its height.
 
-    With the gradient g and the Hessian H by central differences, the step d solves ``H d = -g``, and the height is
-    ``f + g d + d H d / 2``. ``bx`` and ``by`` are ``-g``.
+    With the gradient g and the Hessian H by central differences, the step d solves ``H d = -g``, by Cramer's rule, and
+    the height is ``f + g d + d H d / 2``. ``bx`` and ``by`` are ``-g``.
     """
     bx, by = mul(op, sub(op, f[1][2], f[1][0]), -0.5), mul(op, sub(op, f[2][1], f[0][1]), -0.5)
     twice = mul(op, f[1][1], 2.0)
@@ -93,32 +90,11 @@ def _refine(op: Op, f: list[list[Value]]) -> tuple[Value, Value, Value]:
     determinant = sub(op, mul(op, xx, yy), square(op, xy))
     flat = op.emit("Less", op.emit("Abs", determinant), op.const(_FLAT, np.float32))
     zero = op.const(0.0, np.float32)
-    dx, dy = (op.emit("Where", flat, zero, v) for v in _cut(op, *_solve(op, xx, xy, yy, bx, by)))
+    steps = (sub(op, mul(op, bx, yy), mul(op, by, xy)), sub(op, mul(op, by, xx), mul(op, bx, xy)))
+    dx, dy = (op.emit("Where", flat, zero, v) for v in _cut(op, *(div(op, step, determinant) for step in steps)))
     slope = add(op, mul(op, bx, dx), mul(op, by, dy))
     bend = add(op, mul(op, xx, square(op, dx)), mul(op, xy, dx, dy, 2.0), mul(op, yy, square(op, dy)))
     return dx, dy, add(op, sub(op, f[1][1], slope), mul(op, bend, 0.5))
-
-
-def _solve(op: Op, xx: Value, xy: Value, yy: Value, bx: Value, by: Value) -> tuple[Value, Value]:
-    """Solve ``[[xx, xy], [xy, yy]] d = [bx, by]`` by the decomposition LDL' with the larger pivot first.
-
-    As Eigen does: a component of which the pivot is 0 or a NaN is 0, which tells where infinite pixels leave a NaN.
-    """
-    swapped = op.emit("Less", op.emit("Abs", xx), op.emit("Abs", yy))
-    first, second, b0, b1 = (op.emit("Where", swapped, b, a) for a, b in ((xx, yy), (yy, xx), (bx, by), (by, bx)))
-    zero, one = (op.const(v, np.float32) for v in (0.0, 1.0))
-    valid = _is_pivot(op, first)
-    lower = div(op, xy, op.emit("Where", valid, first, one))
-    second = sub(op, second, op.emit("Where", valid, mul(op, mul(op, first, lower), lower), zero))
-    y0 = op.emit("Where", valid, div(op, b0, first), zero)
-    d1 = op.emit("Where", _is_pivot(op, second), div(op, sub(op, b1, mul(op, lower, b0)), second), zero)
-    d0 = sub(op, y0, mul(op, lower, d1))
-    return op.emit("Where", swapped, d1, d0), op.emit("Where", swapped, d0, d1)
-
-
-def _is_pivot(op: Op, x: Value) -> Value:
-    """Whether ``x`` is neither 0 nor a NaN."""
-    return op.emit("Greater", op.emit("Abs", x), op.const(0.0, np.float32))
 
 
 def _cut(op: Op, dx: Value, dy: Value) -> tuple[Value, Value]:

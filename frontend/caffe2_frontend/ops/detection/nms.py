@@ -12,11 +12,10 @@ from caffe2_frontend.emit.arithmetic import add, div, mul, reciprocal, square, s
 from caffe2_frontend.emit.shapes import END, cast, squeeze, unsqueeze
 from caffe2_frontend.emit.subgraphs import loop
 from caffe2_frontend.lowering.op import Op, Value
-from caffe2_frontend.ops.detection.boxes import columns, joined, shifted
+from caffe2_frontend.ops.detection.boxes import columns, shifted
 from caffe2_frontend.ops.detection.rotated_overlap import intersection
 
 _LOWEST: Final = float(np.finfo(np.float32).min)
-_ABOVE_LOWEST: Final = float(np.nextafter(np.float32(_LOWEST), np.float32(0)))
 
 
 @dataclass(frozen=True)
@@ -64,16 +63,12 @@ def _onnx_nms(op: Op, boxes: Value, scores: Value, candidates: Value, how: Suppr
     """Emit NonMaxSuppression. With legacy_plus_one the pixel that Caffe2 adds to sizes is added to the corners.
 
     Without it boxes may have area 0. The IoU of two of these is NaN in Caffe2, which drops all but the best of them;
-    ONNX would keep them. A box that ends before it starts intersects none in Caffe2; ONNX would exchange its corners,
-    so that it is made one without an area, which intersects none either.
+    ONNX would keep them.
     """
     if not how.plus_one:
         candidates = _drop_empty(op, boxes, scores, candidates, how)
-    x1, y1, x2, y2 = columns(op, boxes, 4)
-    pixel = 1.0 if how.plus_one else 0.0
-    ends = (op.emit("Max", shifted(op, end, pixel), start) for start, end in ((x1, x2), (y1, y2)))
-    corners = joined(op, [x1, y1, *ends])
-    masked = op.emit("Where", candidates, _ranked(op, scores), op.const(_LOWEST, scores))
+    corners = op.emit("Add", boxes, op.const([0.0, 0.0, 1.0, 1.0], boxes)) if how.plus_one else boxes
+    masked = op.emit("Where", candidates, scores, op.const(_LOWEST, scores))
     maximum = END if how.limit is None else how.limit
     # No overlap is within a negative threshold, or one that is a NaN: a class keeps its best box alone.
     limit, threshold = (maximum, min(how.threshold, 1.0)) if how.threshold >= 0 else (1, 0.0)
@@ -103,14 +98,13 @@ def _loop_nms(op: Op, boxes: Value, scores: Value, candidates: Value, how: Suppr
     """Emit a Loop whose steps select the best box left of every class, and drop or weaken those that overlap it.
 
     All classes go together; a class that has no boxes left yields rows that are not valid. Each step drops a box of
-    each class that has any, so that there are no more steps than boxes: those that are left rank above those that are
-    not, whatever their scores.
+    each class that has any, so that there are no more steps than boxes.
     """
     area, corners = _area(op, boxes, how), columns(op, boxes, 5 if how.rotated else 4)
 
     def step(inside: Op, state: list[Value], _: list[Value]) -> tuple[list[Value], list[Value]]:
         now, left = state
-        masked = inside.emit("Where", left, _ranked(inside, now), inside.const(_LOWEST, np.float32))
+        masked = inside.emit("Where", left, now, inside.const(_LOWEST, np.float32))
         best = inside.emit("ArgMax", masked, axis=1, keepdims=1)
         valid = inside.emit("GatherElements", left, best, axis=1)
         score = inside.emit("GatherElements", now, best, axis=1)
@@ -133,12 +127,6 @@ def _loop_nms(op: Op, boxes: Value, scores: Value, candidates: Value, how: Suppr
     locations = op.emit("Transpose", op.emit("NonZero", valid), perm=[1, 0])
     group = op.emit("Gather", locations, op.const(0, np.int64), axis=1)
     return group, op.emit("GatherND", best, locations), op.emit("GatherND", score, locations)
-
-
-def _ranked(op: Op, scores: Value) -> Value:
-    """Scores above the lowest number, in the same order: a negative infinity and a NaN count as the lowest of them."""
-    lowest = op.const(_ABOVE_LOWEST, np.float32)
-    return op.emit("Where", op.emit("GreaterOrEqual", scores, lowest), scores, lowest)
 
 
 def _weaken(op: Op, scores: Value, others: Value, overlap: Value, how: Suppression) -> tuple[Value, Value]:

@@ -10,17 +10,11 @@ from caffe2_frontend.emit.arithmetic import add, div, mul, sub
 from caffe2_frontend.emit.layout import channels_last, move_first, move_last
 from caffe2_frontend.emit.shapes import cast, product, reshape, size, squeeze, unsqueeze, vector
 from caffe2_frontend.emit.subgraphs import loop
-from caffe2_frontend.emit.windows.regions import (
-    Pooling,
-    bilinear_corners,
-    image_indices,
-    read_pooling,
-    regions_of_some_width,
-)
+from caffe2_frontend.emit.windows.regions import Pooling, bilinear_corners, image_indices, read_pooling
 from caffe2_frontend.interop.types import FLOAT, INT64, TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
-from caffe2_frontend.ops.detection.boxes import columns, joined
+from caffe2_frontend.ops.detection.boxes import columns, last_elements
 
 family = Family("roi_align")
 
@@ -38,7 +32,7 @@ def roi_align(op: Op) -> Value:
     result = op.emit(
         "RoiAlign",
         features,
-        joined(op, columns(op, rois, 4)),
+        last_elements(op, rois, 4),
         image_indices(op, rois, 4),
         coordinate_transformation_mode="half_pixel" if how.aligned else "output_half_pixel",
         mode="avg",
@@ -47,19 +41,7 @@ def roi_align(op: Op) -> Value:
         sampling_ratio=how.samples,
         spatial_scale=how.scale,
     )
-    if how.aligned and not how.samples:
-        result = _empty_as_nan(op, result, rois, how.scale)
     return move_last(op, result, when=last)
-
-
-def _empty_as_nan(op: Op, result: Value, rois: Value, scale: float) -> Value:
-    """Set the features of empty regions, which have no samples, to NaN: Caffe2 divides 0 by 0, ONNX yields 0.
-
-    Edges that are nearly equal may be the same once they are scaled, and half a pixel is subtracted.
-    """
-    x1, y1, x2, y2 = (add(op, mul(op, edge, scale), -0.5) for edge in columns(op, rois, 4))
-    empty = op.emit("Or", op.emit("Equal", x1, x2), op.emit("Equal", y1, y2))
-    return op.emit("Where", unsqueeze(op, empty, [2, 3]), op.const(np.nan, np.float32), result)
 
 
 @family.converts("RoIAlignRotated", expects=_OPERANDS)
@@ -70,13 +52,11 @@ def roi_align_rotated(op: Op) -> Value:
     [R, 5]. A Loop computes one region per iteration, as the number of samples depends on its size.
     """
     how, last = read_pooling(op), channels_last(op)
-    features, rois = move_first(op, op.input(0), when=last), regions_of_some_width(op, op.input(1), 5)
+    features, rois = move_first(op, op.input(0), when=last), op.input(1)
     channels, height, width = (size(op, features, axis) for axis in (1, 2, 3))
     flat = reshape(op, features, [size(op, features, 0), channels, product(op, [height, width])])
     limits = [op.emit("Squeeze", vector(op, [v])) for v in (height, width)]
-    boxes = joined(op, columns(op, rois, 5))
-
-    images = image_indices(op, rois, 5)
+    boxes, images = last_elements(op, rois, 5), image_indices(op, rois, 5)
 
     def region(inside: Op, _: list[Value], iteration: list[Value]) -> tuple[list[Value], list[Value]]:
         image_index, box = (inside.emit("Gather", v, iteration[0], axis=0) for v in (images, boxes))
@@ -144,12 +124,8 @@ def _positions(op: Op, side: Value, bins: int, count: Value) -> Value:
 def _bilinear(op: Op, image: Value, y: Value, x: Value, limits: list[Value]) -> Value:
     """Interpolate an image [C, H * W] at ``y`` and ``x``, [rows, columns] each: [C, rows, columns].
 
-    Samples more than one pixel outside of the image are 0 times its first pixel; those closer are moved to its border.
+    Samples more than one pixel outside of the image count 0 times; those closer are moved to its border.
     """
     corners, inside = bilinear_corners(op, y, x, limits)
-    counts, used = cast(op, inside, FLOAT), cast(op, inside, INT64)
-    parts = [
-        mul(op, op.emit("Gather", image, mul(op, pixel, used), axis=1), mul(op, mul(op, down, along), counts))
-        for pixel, down, along in corners
-    ]
-    return add(op, *parts)
+    parts = [mul(op, op.emit("Gather", image, pixel, axis=1), mul(op, down, along)) for pixel, down, along in corners]
+    return mul(op, add(op, *parts), cast(op, inside, FLOAT))

@@ -35,8 +35,7 @@ def rmac_regions(op: Op) -> Value:
     if scales > _MAX_SCALES:
         op.unsupported(f"scales must be at most {_MAX_SCALES}, because each is nodes of its own, not {scales}")
     overlap = op.args.number("overlap", default=0.4)
-    n, c, h, w = (size_vector(op, x, axis) for axis in range(4))
-    n = mul(op, n, op.emit("Min", c, op.const([1], np.int64)))  # no regions of images without channels
+    n, h, w = (size_vector(op, x, axis) for axis in (0, 2, 3))
     short, extra = op.emit("Min", h, w), _extra_regions(op, h, w, overlap)
     along_w, along_h = (
         mul(op, extra, op.emit("Cast", op.emit("Greater", a, b), to=int(ir.DataType.INT64)))
@@ -98,8 +97,8 @@ def roi_pool(op: Op) -> Value | tuple[Value, Value]:
     """RoIPool(X, RoIs; pooled_h=1, pooled_w=1, spatial_scale=1.0, is_test=0, order="NCHW") -> Y[, argmaxes].
 
     RoIs are [R, 5] (image, x1, y1, x2, y2). In training the second output is the index of each maximum in its channel's
-    H * W pixels, -1 where no pixel is above the lowest number, which a maximum starts from (none is in an empty cell);
-    ONNX has no such output, so that the maxima are reduced from masked rows and columns there.
+    H * W pixels, -1 for an empty cell; ONNX has no such output, so that the maxima are reduced from masked rows and
+    columns there.
     """
     x, rois = op.input(0), op.input(1)
     require_rank(op, x, 4, "X")
@@ -121,9 +120,7 @@ def roi_pool(op: Op) -> Value | tuple[Value, Value]:
     # The maximum over the cell's columns in each row, then over its rows:
     # [R, C, H, W] -> [R, C, H, pooled_w] -> [R, C, pooled_h, pooled_w].
     image = cast(op, op.emit("Gather", rois, op.const(0, np.int64), axis=1), ir.DataType.INT64)
-    lowest = op.const(np.finfo(np.float32).min, x)
-    counting = op.emit("Where", op.emit("Greater", x, lowest), x, lowest)  # a NaN does not count
-    planes = op.emit("Gather", counting, image, axis=0)
+    planes = op.emit("Gather", x, image, axis=0)
     rows, columns = size(op, x, 2), size(op, x, 3)
     across = unsqueeze(op, _cells(op, rois, 1, width, spatial_scale, columns), [1, 2])
     down = unsqueeze(op, _cells(op, rois, 2, height, spatial_scale, rows), [1, 4])
@@ -133,8 +130,7 @@ def roi_pool(op: Op) -> Value | tuple[Value, Value]:
     index = add(op, mul(op, row, vector(op, [columns])), column)
     nonempty = op.emit("And", _any(op, across, 4), _any(op, down, 3))
     y = op.emit("Where", nonempty, values, op.const(0.0, x))
-    found = op.emit("Greater", values, lowest)
-    return y, cast(op, op.emit("Where", found, index, op.const(-1, np.int64)), ir.DataType.INT32)
+    return y, cast(op, op.emit("Where", nonempty, index, op.const(-1, np.int64)), ir.DataType.INT32)
 
 
 def _cells(op: Op, rois: Value, axis: int, count: int, spatial_scale: float, length: Size) -> Value:

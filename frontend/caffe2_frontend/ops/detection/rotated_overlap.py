@@ -34,7 +34,7 @@ def intersection(op: Op, one: list[Value], many: list[Value]) -> Value:
         The areas, float [..., n].
     """
     x, y, width, height, angle = (cast(op, v, DOUBLE) for v in one)
-    half_width, half_height = (mul(op, op.emit("Abs", v), 0.5) for v in (width, height))
+    half_width, half_height = (mul(op, v, 0.5) for v in (width, height))
     start_x, start_y = _corners(op, x, y, angle, [cast(op, v, DOUBLE) for v in many])
     # Edges go from each corner to the next.
     following = op.const([1, 2, 3, 0], np.int64)

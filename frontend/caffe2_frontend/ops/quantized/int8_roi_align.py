@@ -20,7 +20,7 @@ from caffe2_frontend.emit.layout import channels_last
 from caffe2_frontend.emit.operand_checks import require_rank
 from caffe2_frontend.emit.shapes import cast, indices, product, reshape, size, squeeze, unsqueeze, vector
 from caffe2_frontend.emit.subgraphs import loop
-from caffe2_frontend.emit.windows.regions import Pooling, image_indices, read_pooling, regions_of_some_width
+from caffe2_frontend.emit.windows.regions import Pooling, image_indices, read_pooling
 from caffe2_frontend.interop.types import DOUBLE, FLOAT, INT32, INT64, Quantization, TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
@@ -41,7 +41,7 @@ def int8_roi_align(op: Op) -> Value:
     The remaining arguments are order="NHWC", Y_scale=1.0 and Y_zero_point=0. RoIs are floats as in RoIAlign. A Loop
     computes one region per iteration, as the number of samples may depend on its size.
     """
-    x, rois = require_bytes(op, op.input(0), "the image"), regions_of_some_width(op, op.input(1), 4)
+    x, rois = require_bytes(op, op.input(0), "the image"), op.input(1)
     require_rank(op, x, 4, "the image")
     from_, to, how = quantization(op, x), output_quantization(op), read_pooling(op)
     if not channels_last(op, default="NHWC"):
@@ -130,15 +130,14 @@ def _interpolate(op: Op, pixels: Value, axes: list[tuple[Value, Value, Value, Va
     """The samples at all rows and columns: sums of four pixels times integer weights, in steps of 1 / 255."""
     (y_low, y_high, y_near, y_far, y_there), (x_low, x_high, x_near, x_far, x_there) = axes
     inside = op.emit("And", unsqueeze(op, y_there, [1]), unsqueeze(op, x_there, [0]))
-    none, first = op.const(0.0, np.float32), op.const(0, np.int64)
+    none = op.const(0.0, np.float32)
     samples = []
     for row, row_weight in ((y_low, y_near), (y_high, y_far)):
         for column, column_weight in ((x_low, x_near), (x_high, x_far)):
             weight = mul(op, unsqueeze(op, row_weight, [1]), unsqueeze(op, column_weight, [0]), float(_ONE))
             weight = cast(op, op.emit("Round", op.emit("Where", inside, weight, none)), INT32)
             index = add(op, mul(op, unsqueeze(op, row, [1]), width), unsqueeze(op, column, [0]))
-            # A position that is not finite has no pixels around it.
-            pixel = cast(op, op.emit("Gather", pixels, op.emit("Where", inside, index, first), axis=0), INT32)
+            pixel = cast(op, op.emit("Gather", pixels, index, axis=0), INT32)
             samples.append(mul(op, pixel, unsqueeze(op, weight, [2])))
     return add(op, *samples)
 

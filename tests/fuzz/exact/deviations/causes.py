@@ -23,11 +23,6 @@ def has_nan(drawn: Drawn, expected: Arrays, actual: Arrays) -> bool:
     return any(array.dtype.kind == "f" and bool(np.isnan(array).any()) for array in arrays)
 
 
-def has_nan_operand(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
-    """Whether an operand has a NaN."""
-    return has_nan(drawn, {}, {})
-
-
 def has_subnormal_exponentials(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     """Whether the exponential of an element is below the normal numbers of float32, and not 0."""
     floats = [array for array in drawn.inputs.values() if array.dtype.kind == "f"]

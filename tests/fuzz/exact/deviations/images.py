@@ -70,9 +70,20 @@ def has_regions_elsewhere(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
         if "RoI" not in op.type or rois is None or rois.ndim != 2 or rois.dtype.kind != "f":
             continue
         scale = max(abs(op.args.number("spatial_scale", default=1.0)), 1.0)
-        if not (np.abs(rois[:, 1:]) * np.float64(scale) < 1e6).all():
+        if not rois.shape[1] or not (np.abs(rois[:, 1:]) * np.float64(scale) < 1e6).all():
             return True
         if dims and rois.shape[1] in (5, 6) and not ((rois[:, 0] > -1) & (rois[:, 0] < dims[0])).all():
+            return True
+    return False
+
+
+def has_empty_regions(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether a region has no width or no height once it is scaled, so that there are no samples in it."""
+    for op, (_x, rois, *_rest) in _operators(drawn, "RoIAlign", 2):
+        if rois.ndim != 2 or rois.shape[1] < 4 or rois.dtype.kind != "f":
+            continue
+        x1, y1, x2, y2 = (np.float32(op.args.number("spatial_scale", default=1.0)) * rois[:, -4:] - np.float32(0.5)).T
+        if bool(((x1 == x2) | (y1 == y2)).any()):
             return True
     return False
 
@@ -87,16 +98,16 @@ def has_other_columns(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
 
 
 def has_equal_scores(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
-    """Whether two scores are equal, or one is a NaN."""
+    """Whether two scores are equal, or one is not finite."""
     return any(
-        len(np.unique(scores)) < scores.size or bool(np.isnan(scores).any())
+        len(np.unique(scores)) < scores.size or not bool(np.isfinite(scores).all())
         for name in ("GenerateProposals", "BoxWithNMSLimit")
         for _op, (scores, *_rest) in _operators(drawn, name, 1)
     )
 
 
-def has_areas_that_cancel(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
-    """Whether the areas of two boxes of a class add up to 0, or anchors, from which boxes are made, have none."""
+def has_boxes_without_area(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether a box, or an anchor, from which boxes are made, has no area or ends before it starts."""
     for op, (*_rest, anchors) in _operators(drawn, "GenerateProposals", 4):
         pixel = op.args.integer("legacy_plus_one", default=1)
         if anchors.shape[1:] == (4,) and not bool((anchors[:, 2:] - anchors[:, :2] + pixel > 0).all()):
@@ -106,8 +117,7 @@ def has_areas_that_cancel(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
             continue
         pixel = op.args.integer("legacy_plus_one", default=1)
         x1, y1, x2, y2 = np.moveaxis(boxes.reshape(len(boxes), -1, 4), 2, 0)
-        areas = (x2 - x1 + pixel) * (y2 - y1 + pixel)
-        if bool((areas[:, None] + areas == 0).any()):
+        if not bool(((x2 - x1 + pixel > 0) & (y2 - y1 + pixel > 0)).all()):
             return True
     return False
 

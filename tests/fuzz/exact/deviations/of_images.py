@@ -9,7 +9,8 @@ from fuzz.exact.deviations.deviation import Deviation
 from fuzz.exact.deviations.images import (
     divides_by_nearly_zero,
     has_a_part_of_a_block,
-    has_areas_that_cancel,
+    has_boxes_without_area,
+    has_empty_regions,
     has_equal_scores,
     has_flat_boxes,
     has_other_columns,
@@ -53,6 +54,11 @@ IMAGES: Final = (
         may_fail=True,
     ),
     Deviation(
+        "a region without an area, of whose samples there are none: Caffe2 divides 0 by 0",
+        frozenset({"RoIAlign"}),
+        has_empty_regions,
+    ),
+    Deviation(
         "a region whose level is a NaN or not within 32 bits, of which Caffe2's vector instructions yield the lowest "
         "level, others the highest or none",
         frozenset({"DistributeFpnProposals", "CollectAndDistributeFpnRpnProposals"}),
@@ -65,7 +71,7 @@ IMAGES: Final = (
         may_fail=True,
     ),
     Deviation(
-        "equal scores, or a NaN: which comes first depends on an unstable sort, and what is suppressed on the first",
+        "equal scores, or one that is not finite: an unstable sort decides which is first, and this what is suppressed",
         frozenset({"GenerateProposals", "GenerateProposalsCPP", "BoxWithNMSLimit"}),
         has_equal_scores,
     ),
@@ -75,10 +81,10 @@ IMAGES: Final = (
         is_not_finite,
     ),
     Deviation(
-        "boxes without an area, or that end before they start, whose areas add up to 0: Caffe2 divides 0 by 0, and "
-        "drops one",
+        "boxes without an area, or that end before they start: Caffe2 divides 0 by 0 where two areas add up to 0, and "
+        "intersects those that end before they start with none",
         frozenset({"GenerateProposals", "GenerateProposalsCPP", "BoxWithNMSLimit"}),
-        has_areas_that_cancel,
+        has_boxes_without_area,
     ),
     Deviation(
         "the size of an image beyond 32 bits, which Caffe2 casts to an integer",

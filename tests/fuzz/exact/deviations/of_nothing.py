@@ -97,6 +97,11 @@ NOTHING: Final = (
         may_fail=True,
     ),
     Deviation(
+        "the regions of images without channels, of which Caffe2 makes none",
+        frozenset({"RMACRegions"}),
+        averages_nothing,
+    ),
+    Deviation(
         "a path among no tags, of which Caffe2 reads other memory",
         frozenset({"ViterbiPath"}),
         averages_nothing,
