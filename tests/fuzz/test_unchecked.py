@@ -325,3 +325,28 @@ def test_infinite_variances(epsilon: float, variance: float, *, infinite: bool) 
         "SpatialBN", np.ones((1, 4, 1, 1), np.float32), *given, given[0] * np.float32(variance), epsilon=epsilon
     )
     assert has_infinite_variance(case, {}, {}) == infinite
+
+
+@pytest.mark.parametrize(
+    ("op", "operands", "args", "deviates"),
+    [
+        ("pow", [np.array([3, 0])], {"exponent": 30}, False),
+        ("pow", [np.array([3, 0])], {"exponent": 40}, True),
+        ("pow", [np.array([2, 0]), np.array([3, -1])], {}, True),
+        ("prod", [np.full((2, 3), 1 << 8)], {}, False),
+        ("prod", [np.full((2, 4), 1 << 8)], {}, True),
+        ("roll", [np.ones((3, 2))], {"shifts": [2], "dims": [1]}, False),
+        ("roll", [np.ones((3, 2))], {"shifts": [-3], "dims": [1]}, True),
+        ("max_pool1d", [np.ones((1, 2, 4))], {"kernel_size": [4]}, False),
+        ("max_pool1d", [np.ones((1, 2, 3))], {"kernel_size": [4]}, True),
+    ],
+)
+def test_what_aten_wraps_around(
+    op: str,
+    operands: list[np.ndarray[tuple[int, ...], np.dtype[np.generic]]],
+    args: dict[str, ArgumentValue],
+    *,
+    deviates: bool,
+) -> None:
+    result = {"y": np.ones(1, np.float32)}
+    assert bool(deviation(drawn("ATen", *operands, operator=op, **args), result, result)) is deviates

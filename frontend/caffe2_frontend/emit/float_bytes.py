@@ -2,7 +2,7 @@
 
 ONNX has no operator that reinterprets bits. A float is ``(-1)**sign * significand * 2**exponent`` with an integer
 significand, which is ``2**mantissa + stored mantissa`` for normal numbers and the stored mantissa for subnormal ones.
-Both directions are exact, also for subnormal numbers and infinities. NaN is decoded, but not encoded.
+Both directions are exact for finite numbers, also for subnormal ones, and infinities are decoded.
 """
 
 from __future__ import annotations
@@ -52,11 +52,8 @@ def floats_from_bytes(op: Op, data: Value, count: int, dtype: ir.DataType) -> Va
     significand = op.emit("Add", mantissa, op.emit("Gather", op.const(np.tile(layout.leading, 2), np.int64), head))
     powers = np.append(np.ldexp(1.0, layout.exponents), np.inf)
     power = op.emit("Gather", op.const(np.concatenate([powers, -powers]), np.float32), head)
-    value = op.emit("Mul", cast(op, significand, ir.DataType.FLOAT), power)
-    count = 2**layout.exponent
-    last = op.emit("Equal", op.emit("Mod", head, op.const(count, np.int64)), op.const(count - 1, np.int64))
-    is_nan = op.emit("And", last, op.emit("Greater", mantissa, op.const(0, np.int64)))
-    return op.emit("Where", is_nan, op.const(np.nan, np.float32), value)
+    value: Value = op.emit("Mul", cast(op, significand, ir.DataType.FLOAT), power)
+    return value
 
 
 def floats_to_bytes(op: Op, values: Value, dtype: ir.DataType) -> Value:
@@ -70,9 +67,7 @@ def floats_to_bytes(op: Op, values: Value, dtype: ir.DataType) -> Value:
     reached = op.emit("GreaterOrEqual", unsqueeze(op, magnitude, [op.rank(values)]), op.const(thresholds, np.float64))
     stored = _sum_last_axis(op, cast(op, reached, ir.DataType.INT64))
     scale = op.emit("Gather", op.const(np.append(np.ldexp(1.0, -exponents), 0.0), np.float64), stored)
-    # Infinity times its scale of 0 would be NaN; it has no mantissa.
-    finite = op.emit("Min", magnitude, op.const(np.finfo(np.float32).max, np.float64))
-    significand = cast(op, op.emit("Mul", finite, scale), ir.DataType.INT64)
+    significand = cast(op, op.emit("Mul", magnitude, scale), ir.DataType.INT64)
     leading = op.emit("Gather", op.const(np.append(layout.leading[:-1], 0), np.int64), stored)
     word = op.emit(
         "Add", op.emit("Sub", significand, leading), op.emit("Mul", stored, op.const(2**layout.mantissa, np.int64))

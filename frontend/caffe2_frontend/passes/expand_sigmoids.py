@@ -12,8 +12,6 @@ from caffe2_frontend.interop.bodies import all_nodes, value_names
 from caffe2_frontend.interop.names import Names
 from caffe2_frontend.state import Export
 
-# Functions that are steep near 0; of a division the divisor.
-_STEEP: Final = {"Div": 1, "Log": 0, "Pow": 0, "Reciprocal": 0, "Sqrt": 0}
 # Operators whose results near 0 are as exact as their operands.
 _PASSING: Final = frozenset({
     "Abs", "Add", "Cast", "Clip", "Concat", "Div", "Expand", "Flatten", "Gather", "GatherElements", "GatherND",
@@ -24,7 +22,7 @@ _FORM: Final = ("Neg", "Softplus", "Neg", "Exp")
 
 
 class ExpandSigmoids(InPlacePass[Export]):
-    """Compute a Sigmoid whose result a logarithm or a division reads as ``exp(-log(1 + exp(-x)))``.
+    """Compute a Sigmoid whose result a logarithm reads as ``exp(-log(1 + exp(-x)))``.
 
     onnxruntime's CPU kernel is exact to about 3e-8, and 0 from -18 on, where Caffe2's has all digits: the loss of a
     probability of 2e-9 is 20 in Caffe2, and would be that of none at all. What is read is followed back through the
@@ -45,10 +43,8 @@ class ExpandSigmoids(InPlacePass[Export]):
 
 
 def _sensitive(graph: ir.Graph) -> Iterator[ir.Node]:
-    """The sigmoids of float32 of which more than the absolute error matters: steep functions read what they make."""
-    waiting = [
-        node.inputs[_STEEP[node.op_type]] for node in all_nodes(graph) if node.op_type in _STEEP and not node.domain
-    ]
+    """The sigmoids of float32 of which more than the absolute error matters: logarithms read what they make."""
+    waiting = [node.inputs[0] for node in all_nodes(graph) if node.op_type == "Log" and not node.domain]
     seen: set[ir.Value] = set()
     while waiting:
         value = waiting.pop()

@@ -21,7 +21,6 @@ from caffe2_frontend.ops.aten.operands import (
     promoted,
     with_number,
 )
-from caffe2_frontend.ops.aten.powers import integer_power, integer_powers
 
 family = Family("aten elementwise")
 
@@ -168,7 +167,7 @@ def _toward_zero(op: Op, x: Value) -> Value:
 
 @family.converts("pow")
 def power(op: Op) -> Value:
-    """aten::pow(self, exponent): either may be a Scalar argument. Powers of integers wrap around, as products do."""
+    """aten::pow(self, exponent): either may be a Scalar argument. Powers of integers are exact up to 53 bits."""
     if op.has_input(1):
         base, exponent = promoted(op, op.input(0), op.input(1))
     elif "self" in op.args:
@@ -176,13 +175,14 @@ def power(op: Op) -> Value:
     else:
         given = number(op, "exponent")
         base, exponent = with_number(op, op.input(0), given)
-        if is_integral(op.dtype(base)):
-            return integer_power(op, base, int(given))
-    if op.dtype(base) == ir.DataType.BOOL:
+        if is_integral(op.dtype(base)) and given < 0:
+            op.unsupported(f"integers have no power of {given}", code="invalid-argument")
+    dtype = op.dtype(base)
+    if dtype == ir.DataType.BOOL:
         op.unsupported("booleans have no powers", code="dtype")
-    if is_integral(op.dtype(base)):
-        return integer_powers(op, base, exponent)
-    return op.emit("Pow", base, exponent)
+    if is_integral(dtype) and dtype != ir.DataType.INT32:
+        base, exponent = (cast(op, v, ir.DataType.INT64) for v in (base, exponent))
+    return cast(op, op.emit("Pow", base, exponent), dtype)
 
 
 @family.converts(*_COMPARED)

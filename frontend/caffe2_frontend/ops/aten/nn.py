@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
-from caffe2_frontend.emit.arithmetic import add, mul, reshape_like, sub
+from caffe2_frontend.emit.arithmetic import add, mul, reshape_like
 from caffe2_frontend.emit.operand_checks import require_groups
 from caffe2_frontend.emit.reductions import reduce_axes
 from caffe2_frontend.emit.shapes import (
-    END,
     broadcast_over_channels,
     product,
     quotient,
@@ -223,32 +222,8 @@ def pool(op: Op) -> Outputs:
         "kernel_shape": kernel, "strides": stride, "pads": [*padding, *padding], "dilations": dilation,
         "ceil_mode": int(ceil_mode), "count_include_pad": None if counted is None else int(counted),
     }  # fmt: skip
-    if name_of(op) == "max_pool1d" and dilation is not None and not ceil_mode:
-        window = dilation[0] * (kernel[0] - 1) + 1 - 2 * padding[0]
-        y = _maxima_of_rows(op, x, window, attributes)
-    else:
-        y = op.emit(kind, x, **attributes)
+    y = op.emit(kind, x, **attributes)
     return _values(op, squeeze(op, y, [0]) if op.rank(op.input(0)) == rank + 1 else y)
-
-
-def _maxima_of_rows(op: Op, x: Value, window: int, attributes: Mapping[str, Any]) -> Value:
-    """MaxPool of rows [N, C, L]; of rows that are shorter than the window PyTorch makes no elements.
-
-    onnxruntime, which rounds quotients toward 0, may make one, or refuses such rows: they are made as long as the
-    window, and what is made of them is dropped.
-    """
-    y: Value
-    length = op.static_dim(x, 2)
-    if length is not None and length >= window:
-        y = op.emit("MaxPool", x, **attributes)
-        return y
-    none, every = op.const([0], np.int64), op.const([END], np.int64)
-    lacking = op.emit("Max", sub(op, window, vector(op, [size(op, x, 2)])), none)
-    pads = op.emit("Concat", op.const(np.zeros(5), np.int64), lacking, axis=0)
-    shape = [*op.shape(x)[:2], None]
-    y = op.emit("MaxPool", op.emit("Pad", x, pads, op.const(-np.inf, x), shape=shape), **attributes)
-    end = op.emit("Where", op.emit("Equal", lacking, none), every, none)
-    return op.emit("Slice", y, none, end, op.const([2], np.int64), shape=shape)
 
 
 def _spread(op: Op, name: str, rank: int, default: Sequence[int]) -> Sequence[int]:

@@ -25,7 +25,6 @@ from caffe2_frontend.ops.aten.operands import (
     reduced_axes,
     scalar_type,
 )
-from caffe2_frontend.ops.aten.powers import integer_product
 
 family = Family("aten reduction")
 
@@ -52,26 +51,13 @@ def reduction(op: Op) -> Value:
     if name == "sum" and wide:
         return sum_axes(op, x, axes, keep=keep)
     if name == "prod" and is_integral(op.dtype(x)):
-        product = integer_product(op, cast(op, x, ir.DataType.INT64), axes, keep=keep)
-        return cast(op, product, op.dtype(x))
+        return cast(op, reduce_axes(op, "ReduceProd", cast(op, x, ir.DataType.INT64), axes, keep=keep), op.dtype(x))
     if name == "frobenius_norm" and is_integral(op.dtype(x)):
-        return _integer_norm(op, x, axes, keep=keep)
+        op.unsupported("the input must hold floats: integers have no norm", code="dtype")
     kind = _REDUCTIONS[name]
     if kind in ("ReduceMax", "ReduceMin"):
         return _extreme(op, kind.removeprefix("Reduce"), x, axes, keep=keep)
     return reduce_axes(op, kind, x, axes, keep=keep)
-
-
-def _integer_norm(op: Op, x: Value, axes: Sequence[int], *, keep: bool) -> Value:
-    """The root of the sum of squares of integers or booleans, as PyTorch computes it.
-
-    Squares wrap around in the type of the elements, and their sum in int64; the root is that of a float32.
-    """
-    dtype = op.dtype(x)
-    wide = cast(op, x, ir.DataType.INT64)
-    squares = cast(op, cast(op, mul(op, wide, wide), dtype), ir.DataType.INT64)
-    total = cast(op, sum_axes(op, squares, axes, keep=keep), ir.DataType.FLOAT)
-    return cast(op, op.emit("Sqrt", total), dtype)
 
 
 @family.converts("max", "min")

@@ -9,13 +9,14 @@ import onnx_ir as ir
 
 from caffe2_frontend.emit.arithmetic import add, mul
 from caffe2_frontend.emit.shapes import (
+    END,
     Size,
     indices,
     product,
     reshape,
     size,
-    size_vector,
     sizes,
+    slice_axis,
     squeeze,
     unsqueeze,
     vector,
@@ -142,7 +143,10 @@ def convert_flip(op: Op) -> Value:
 
 @family.converts("roll")
 def convert_roll(op: Op) -> Value:
-    """aten::roll(self; shifts, dims=[]): without dims, of all elements as one vector."""
+    """aten::roll(self; shifts, dims=[]): without dims, of all elements as one vector.
+
+    Of a dim whose size is unknown the shift must not be longer.
+    """
     x = op.input(0)
     shifts, dims = axis_list(op, "shifts") or (), axis_list(op, "dims") or ()
     if not shifts or (not dims and len(shifts) > 1):
@@ -161,10 +165,7 @@ def _rolled(op: Op, x: Value, axis: int, shift: int) -> Value:
     shift = shift % dim if dim else shift
     if shift == 0:
         return x
-    count = size_vector(op, x, axis)
-    amount = op.emit("Mod", op.const([shift], np.int64), op.emit("Max", count, op.const([1], np.int64)))
-    start, none, along = op.emit("Sub", count, amount), op.const([0], np.int64), op.const([axis], np.int64)
-    parts = (op.emit("Slice", x, start, count, along), op.emit("Slice", x, none, start, along))
+    parts = (slice_axis(op, x, axis, -shift, END), slice_axis(op, x, axis, 0, -shift))
     return op.emit("Concat", *parts, axis=axis, shape=op.shape(x))
 
 

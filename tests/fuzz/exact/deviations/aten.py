@@ -24,6 +24,52 @@ def pools_nothing(drawn: Drawn, expected: Arrays, actual: Arrays) -> bool:
     return averages_nothing(drawn, expected, actual) and any("norm" in name or "pool" in name for name in names)
 
 
+def pools_short_rows(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether the rows of an ATen max_pool1d are shorter than its window."""
+    for op, (x, *_rest) in operators(drawn, "ATen"):
+        if op.args.text("operator", default="") == "max_pool1d" and x is not None and x.ndim:
+            kernel, padding, dilation = (
+                (op.args.integers(name, default=()) or (default,))[0]
+                for name, default in (("kernel_size", 1), ("padding", 0), ("dilation", 1))
+            )
+            if x.shape[-1] + 2 * padding < dilation * (kernel - 1) + 1:
+                return True
+    return False
+
+
+def powers_wrap_around(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether a power or a product of integers leaves their type or 53 bits, or is of 0 to a negative power."""
+    for op, operands in operators(drawn, "ATen"):
+        name = op.args.text("operator", default="")
+        numbers = [array for array in operands if array is not None and array.dtype.kind in "iub"]
+        if not numbers or name not in ("pow", "prod"):
+            continue
+        given = {arg.name: arg.f or arg.i for arg in op.proto.arg}
+        with np.errstate(all="ignore"):
+            if name == "prod":
+                bits, result = 64, np.asarray(np.prod(np.maximum(np.abs(numbers[0].astype(np.float64)), 1)))
+            else:
+                bits = min(8 * array.dtype.itemsize for array in numbers)
+                base, exponent = (
+                    np.float64(given.get(key, numbers[at])) for key, at in (("self", 0), ("exponent", -1))
+                )
+                result = np.asarray(np.abs(base) ** exponent)
+            if not bool((result < 2.0 ** min(bits - 1, 53)).all()):
+                return True
+    return False
+
+
+def rolls_around(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether a shift of an ATen roll is longer than the dim."""
+    for op, (x, *_rest) in operators(drawn, "ATen"):
+        if op.args.text("operator", default="") == "roll" and x is not None:
+            dims = op.args.integers("dims", default=())
+            sizes = [x.shape[dim] for dim in dims if -x.ndim <= dim < x.ndim] if dims else [x.size]
+            if any(abs(shift) > size for shift, size in zip(op.args.integers("shifts"), sizes, strict=False)):
+                return True
+    return False
+
+
 def reads_other_rows(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     """Whether an ATen embedding_bag has an index that is no row of its table."""
     for op in (op for name, op in _aten(drawn) if name == "embedding_bag"):

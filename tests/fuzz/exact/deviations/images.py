@@ -70,7 +70,7 @@ def has_regions_elsewhere(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
         if "RoI" not in op.type or rois is None or rois.ndim != 2 or rois.dtype.kind != "f":
             continue
         scale = max(abs(op.args.number("spatial_scale", default=1.0)), 1.0)
-        if not rois.shape[1] or not (np.abs(rois[:, 1:]) * np.float64(scale) < 1e6).all():
+        if rois.shape[1] < 4 or not (np.abs(rois[:, 1:]) * np.float64(scale) < 1e6).all():
             return True
         if dims and rois.shape[1] in (5, 6) and not ((rois[:, 0] > -1) & (rois[:, 0] < dims[0])).all():
             return True

@@ -8,7 +8,10 @@ from fuzz.exact.deviations.aten import (
     has_high_threshold,
     picks_nothing,
     pools_nothing,
+    pools_short_rows,
+    powers_wrap_around,
     reads_other_rows,
+    rolls_around,
     samples_between_pixels,
     samples_nowhere,
 )
@@ -29,6 +32,19 @@ ATEN: Final = (
         pools_nothing,
         may_fail=True,
     ),
+    Deviation(
+        "rows shorter than the window of ATen's max_pool1d, of which PyTorch makes no elements",
+        _ATEN,
+        pools_short_rows,
+        may_fail=True,
+    ),
+    Deviation(
+        "a power or a product of integers beyond 53 bits or the type, which wraps around in PyTorch, or of 0 to a "
+        "negative power",
+        _ATEN,
+        powers_wrap_around,
+    ),
+    Deviation("a shift of ATen's roll that is longer than the dim", _ATEN, rolls_around),
     Deviation(
         "an index of ATen's embedding_bag that is no row of its table, of which PyTorch reads out of bounds",
         _ATEN,

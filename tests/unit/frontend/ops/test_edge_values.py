@@ -16,8 +16,6 @@ from support.exports import export, run, specs_of
 from caffe2_bridge.diagnostics import ConversionError
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 
-NAN = float("nan")
-
 
 @dataclass(frozen=True)
 class Case:
@@ -60,11 +58,6 @@ CASES = {
         (floats(0, 0.5, 1, 0.5).reshape(1, 4),),
         (np.array([[2, 0, 0, 0, 0, 0, 0, 0, 128, 63, 0b01110100]], np.uint8),),
         {"bitwidth": 2, "random": 0},
-    ),
-    "a stored scale is a NaN": Case(
-        "Fused8BitRowwiseQuantizedToFloat",
-        (np.array([[0, 3, 0, 0, 192, 255, 0, 0, 128, 63]], np.uint8),),
-        (floats(NAN, NAN).reshape(1, 2),),
     ),
     "there are no regions": Case(
         "RoIAlignRotated",

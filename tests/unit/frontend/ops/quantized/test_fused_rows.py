@@ -31,7 +31,7 @@ def test_random_codes_are_right_in_the_mean(bits: int) -> None:
 )
 def test_numbers_become_the_bytes_that_hold_them_and_back(dtype: str, quantize: str) -> None:
     info = np.finfo(dtype)
-    edges = [0.0, -0.0, 1.0, -1.5, info.max, info.min, info.tiny, info.smallest_subnormal, np.inf, -np.inf]
+    edges = [0.0, -0.0, 1.0, -1.5, info.max, info.min, info.tiny, info.smallest_subnormal]
     random = np.random.default_rng(4).integers(0, 256, 4000, dtype="uint8").view(dtype)
     values = np.concatenate([np.array(edges, dtype), random[np.isfinite(random)]]).reshape(-1, 1)
     data = np.ascontiguousarray(values).view("uint8")
