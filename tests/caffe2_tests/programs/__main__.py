@@ -17,7 +17,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever else is printed
     harness.install(copy)
-    from caffe2_tests.programs import images, regression, replicas, translation
+    from caffe2_tests.programs import images, regression, replicas, sparse, translation
 
     programs = {
         "toy_regression": regression.toy_regression,
@@ -25,6 +25,7 @@ def main() -> None:
         "resnet": images.resnet,
         "convnets": images.convnets,
         "data_parallel": replicas.data_parallel,
+        "sparse": sparse.optimizers,
         "seq2seq": translation.seq2seq,
     }
     answers.write(json.dumps(programs[name](folder)) + "\n")

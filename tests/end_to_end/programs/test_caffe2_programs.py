@@ -70,6 +70,12 @@ def test_replicas_compute_what_one_device_computes(tmp_path: Path) -> None:
         compare(ours["1 copied"], found, kind)
 
 
+def test_sparse_training_copies_no_table(tmp_path: Path) -> None:
+    expected, ours = figures("sparse", tmp_path)
+    assert ours.pop("copied") == dict.fromkeys(ours, 0)
+    compare({name: found for name, found in expected.items() if name != "copied"}, ours)
+
+
 def test_a_database_of_lmdb_is_read_as_it_was_written(tmp_path: Path) -> None:
     """examples/lmdb_create_example.py; real Caffe2's wheels have no LMDB to compare with."""
     copy = oracle_packages()

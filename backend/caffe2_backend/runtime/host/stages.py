@@ -24,6 +24,7 @@ from caffe2_backend.runtime.host.registry import (
 from caffe2_backend.runtime.placement.automatic import PlacedProgram
 from caffe2_backend.runtime.placement.make import Runnable, make_program
 from caffe2_backend.runtime.placement.report import Placement
+from caffe2_backend.runtime.program.interface import updated_in_place
 from caffe2_backend.runtime.program.origin import Origin
 from caffe2_backend.runtime.program.program import Program
 from caffe2_backend.runtime.sessions.session_options import SessionOptions
@@ -231,7 +232,7 @@ def make_stages(
         program = make_program(net, device, options, origin=Origin(location))
         return (TensorStage(program, NetView(net).ops, constant=constant),)
     effects = analyse(net, location, [])
-    declared = set(declared_outputs(net))
+    declared, updated = set(declared_outputs(net)), updated_in_place(net, effects)
     stages: list[Stage] = []
     for group in _groups(net):
         op = group[0]
@@ -246,7 +247,7 @@ def make_stages(
             part = _part(net, group, declared)
             keep = _kept(effects, group)
             origin = Origin(location, [op.index for op in group])
-            program = make_program(part, device, options, keep=keep, origin=origin)
+            program = make_program(part, device, options, keep=keep, origin=origin, updated=updated)
             stages.append(TensorStage(program, group, constant=False))  # a host operator may read what changes
     return tuple(stages)
 

@@ -9,7 +9,7 @@ from caffe2_backend.runtime.blobs.burst import ONCE, Burst
 from caffe2_backend.runtime.blobs.results import Blobs, DeferredBlob, Results, value_of
 from caffe2_backend.runtime.devices.device_names import CPU
 from caffe2_backend.runtime.partition.plan import DeviceRun, Plan, Transfer, make_plan
-from caffe2_backend.runtime.program.interface import NetInterface
+from caffe2_backend.runtime.program.interface import NetInterface, updated_in_place
 from caffe2_backend.runtime.program.origin import Origin
 from caffe2_backend.runtime.program.program import Program
 from caffe2_backend.runtime.sessions.onnxruntime_library import copy_to_device, real_device
@@ -19,6 +19,7 @@ from caffe2_bridge.diagnostics import Location, RunError
 from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.netdef.views import NetView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_bridge.ssa.effects import analyse
 
 
 class StagedProgram:
@@ -43,12 +44,15 @@ class StagedProgram:
         state: bool = True,
         keep: Collection[str] = (),
         origin: Origin | None = None,
+        updated: Collection[str] = (),
     ) -> None:
         self._options = options
         self.name = NetView(net).name
         self._origin = origin or Origin(Location(self.name))
         plan = plan or make_plan(net, gpu=gpu)
-        self.interface = NetInterface.of(net, init or InitNet(), keep=keep, state=state)
+        self.interface = NetInterface.of(net, init or InitNet(), keep=keep, state=state, updated=updated)
+        effects = analyse(net, Location(self.name), [])
+        self._updated = frozenset(updated) | updated_in_place(net, effects)
         self._outputs = self.interface.required if not state else ()
         # From the last stage to the first: a stage must return the blobs that later ones read.
         wanted = {*self.interface.required, *(n for n in self.interface.state if n in self.interface.needs)}
@@ -74,7 +78,8 @@ class StagedProgram:
         part.CopyFrom(run.net)
         part.external_output.extend(name for name in run.writes if name in wanted)
         origin = Origin(self._origin.net, [self._origin.index(i) for i in run.indices])
-        return Program(part, run.device, self._options, keep=wanted, init=init, origin=origin)
+        updated = self._updated
+        return Program(part, run.device, self._options, keep=wanted, init=init, origin=origin, updated=updated)
 
     @property
     def conversions(self) -> int:

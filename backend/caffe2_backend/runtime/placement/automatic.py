@@ -38,6 +38,7 @@ class PlacedProgram:
         state: see Program.
         keep: see Program.
         origin: see Program.
+        updated: see Program.
     """
 
     def __init__(
@@ -50,11 +51,12 @@ class PlacedProgram:
         state: bool = True,
         keep: Collection[str] = (),
         origin: Origin | None = None,
+        updated: Collection[str] = (),
     ) -> None:
         self._net, self._device, self._options = net, device, options
-        self._init, self._state, self._keep = init, state, tuple(keep)
+        self._init, self._state, self._keep, self._updated = init, state, tuple(keep), updated
         self._origin = origin or Origin(Location(NetView(net).name))
-        self._whole = GpuProgram(net, device, options, keep, init=init, state=state, origin=origin)
+        self._whole = GpuProgram(net, device, options, keep, init=init, state=state, origin=origin, updated=updated)
         self.interface = self._whole.interface
         self.name = self._whole.name
         self._cut: dict[frozenset[int], StagedProgram] = {}
@@ -135,7 +137,7 @@ class PlacedProgram:
         if key not in self._cut:
             program = StagedProgram(
                 self._net, self._options, plan=plan, init=self._init, state=self._state, keep=self._keep,
-                origin=self._origin,
+                origin=self._origin, updated=self._updated,
             )  # fmt: skip
             for name in self._wanted:
                 program.want(name)

@@ -28,6 +28,7 @@ def make_program(
     state: bool = True,
     keep: Collection[str] = (),
     origin: Origin | None = None,
+    updated: Collection[str] = (),
 ) -> Runnable:
     """Make the program for a net.
 
@@ -40,11 +41,12 @@ def make_program(
         state: see Program.
         keep: see Program.
         origin: see Program.
+        updated: see Program.
     """
     log_new_diagnostics(omitted_outputs(net))
     if names_devices(net) and device != CPU and (device is not None or names_gpu(net)):
         gpu = None if device is None else device_index(device)
-        return StagedProgram(net, options, gpu, init=init, state=state, keep=keep, origin=origin)
+        return StagedProgram(net, options, gpu, init=init, state=state, keep=keep, origin=origin, updated=updated)
     if device is None or device == CPU:
-        return Program(net, CPU, options, keep, init=init, state=state, origin=origin)
-    return PlacedProgram(net, device, options, init=init, state=state, keep=keep, origin=origin)
+        return Program(net, CPU, options, keep, init=init, state=state, origin=origin, updated=updated)
+    return PlacedProgram(net, device, options, init=init, state=state, keep=keep, origin=origin, updated=updated)

@@ -27,7 +27,9 @@ class NetInterface:
         writes: blobs that it writes.
         made: parameters, and blobs that the rest of the init net makes.
         state: blobs that it reads and overwrites, which its next run reads again.
-        tables: those of which an operator updates some rows or elements only.
+        tables: those of which an operator updates some rows or elements only, and what other parts of the net update
+            that this one reads.
+        weights: those by which an operator multiplies a table that it updates: where they are 1, it changes rows only.
         required: blobs that every run returns.
         optional: blobs that a run returns if they are tensors: those that no operator reads, of a net that declares no
             outputs.
@@ -42,13 +44,22 @@ class NetInterface:
     made: frozenset[str]
     state: tuple[str, ...]
     tables: tuple[str, ...]
+    weights: frozenset[str]
     required: tuple[str, ...]
     optional: tuple[str, ...]
     scopes: Mapping[str, Opaque]
     undeclared: Mapping[str, list[int]]
 
     @classmethod
-    def of(cls, net: NetDef, init: InitNet, *, keep: Collection[str] = (), state: bool = True) -> NetInterface:
+    def of(
+        cls,
+        net: NetDef,
+        init: InitNet,
+        *,
+        keep: Collection[str] = (),
+        state: bool = True,
+        updated: Collection[str] = (),
+    ) -> NetInterface:
         """Analyze a net.
 
         Args:
@@ -56,6 +67,7 @@ class NetInterface:
             init: its parameters.
             keep: blobs that every run must return, in addition to the declared outputs.
             state: whether every run returns the blobs that the net reads and overwrites.
+            updated: of a part of a net, the blobs that the other parts may update in place.
         """
         view = NetView(net)
         effects = analyse(net, Location(view.name), [])
@@ -74,14 +86,17 @@ class NetInterface:
         required = tuple(dict.fromkeys([*declared, *(name for name in keep if name in written)]))
         unread = [name for name in unread_outputs(effects) if name in written]
         states = tuple(name for name in (*needs, *may_need) if name in written) if state else ()
-        rows = {name for op in view.ops if _updates_rows(op.type) for name in op.outputs if name in op.inputs}
+        rows = {*_rows_updated(net), *updated}
         return cls(
             needs=needs,
             may_need=may_need,
             writes=writes,
             made=frozenset(made),
             state=states,
-            tables=tuple(name for name in states if name in rows),
+            tables=tuple(name for name in (*needs, *may_need) if name in rows),
+            weights=frozenset(
+                op.inputs[1] for op in view.ops if op.type == "ScatterWeightedSum" and len(op.inputs) > 1
+            ),
             required=required,
             optional=() if declared else tuple(name for name in dict.fromkeys(unread) if name not in required),
             scopes=scopes,
@@ -109,9 +124,15 @@ def _remade(op: OpView) -> tuple[str, ...]:
     return control.objects
 
 
-def _updates_rows(op_type: str) -> bool:
-    """Whether operators of this type update some rows of a blob in place."""
-    return "Sparse" in op_type or op_type.startswith("Scatter")
+def updated_in_place(net: NetDef, effects: NetEffects) -> frozenset[str]:
+    """The blobs that the runs of a net's parts may update in place: its states, if a step updates rows of one."""
+    return frozenset(effects.found).intersection(effects.may) if _rows_updated(net) else frozenset()
+
+
+def _rows_updated(net: NetDef) -> set[str]:
+    """The blobs of which an operator updates some rows in place."""
+    ops = [op for op in net.op if "Sparse" in op.type or op.type.startswith("Scatter")]
+    return {name for op in ops for name in op.output if name in op.input}
 
 
 def _undeclared(view: NetView, effects: NetEffects) -> dict[str, list[int]]:

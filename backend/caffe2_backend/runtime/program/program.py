@@ -56,6 +56,7 @@ class Program:
         state: whether every run returns the blobs that the net reads and overwrites, which the next run needs.
         origin: of the net, if it is a part or a body of another one, for the locations in errors.
         feeds: for a net that makes many steps, the outputs by the inputs that they are in the next step.
+        updated: of a part of a net, the blobs that other parts may update in place.
     """
 
     def __init__(
@@ -69,9 +70,10 @@ class Program:
         state: bool = True,
         origin: Origin | None = None,
         feeds: Mapping[str, str] = MappingProxyType({}),
+        updated: Collection[str] = (),
     ) -> None:
         given_init = init or InitNet()
-        self.interface = NetInterface.of(net, given_init, keep=keep, state=state)
+        self.interface = NetInterface.of(net, given_init, keep=keep, state=state, updated=updated)
         self.name = NetView(net).name
         self.device = device
         self._compiler = Compiler(net, given_init, self.interface, origin, steps=bool(feeds))
@@ -173,7 +175,7 @@ class Program:
         """
         variant = self._variant_for(given, constants)
         values, given = variant.step(given, burst, held)
-        if not self._compiler.sized:
+        if not (self._compiler.sized or large_states(self.interface.tables, given)):  # it would refer to them
             self._repeated = RepeatedRuns.of(variant, tuple(self._constants or ()), self._free, given)
         return self._results(variant, values, given)
 
@@ -290,9 +292,14 @@ class Program:
                 self._set_constants({
                     name: value
                     for name, value in given.items()
-                    if constants.get(name) is value and name not in self._written
+                    if (constants.get(name) is value or self._is_unit_weight(name, value)) and name not in self._written
                     and not (self.device == CPU and self._large.includes(name, value))
                 })  # fmt: skip
+
+    def _is_unit_weight(self, name: str, value: Value) -> bool:
+        return (
+            name in self.interface.weights and isinstance(value, np.ndarray) and value.size == 1 and value.item() == 1
+        )
 
     def _demote_constants(self, names: Collection[str]) -> None:
         """Make inputs of constants that changed."""

@@ -17,7 +17,7 @@ from caffe2_backend.runtime.program.states.rotating import RotatingStates
 from caffe2_backend.runtime.program.variant import Variant
 from caffe2_backend.runtime.sessions.session import Session
 from caffe2_backend.runtime.sessions.session_options import SessionOptions
-from caffe2_backend.runtime.values import DeviceTensor, Int8Tensor, Value
+from caffe2_backend.runtime.values import DeviceTensor, HostObject, Int8Tensor, Value
 
 # The bytes of inputs up to which a session stays for other programs when nothing uses it.
 _SMALL: Final = 1 << 20
@@ -80,8 +80,8 @@ class VariantBuilder:
         return dataclasses.replace(options, threads=1)
 
     def _resident_session(self, lowered: Lowered, given: Mapping[str, Value]) -> tuple[Session, ResidentStates] | None:
-        """A session that updates states in place; None if a copy takes no time, or not all values are tensors."""
-        plain = not lowered.quantized and all(_is_numeric(v) or isinstance(v, DeviceTensor) for v in given.values())
+        """A session that updates states in place; None if a copy takes no time, or some are texts or quantized."""
+        plain = not lowered.quantized and all(_is_plain(value) for value in given.values())
         if not (plain and large_states(self.interface.tables, given)):
             return None
         return lowered.resident_session(self.device, self.options, self.interface.state)
@@ -129,6 +129,11 @@ def _total_bytes(given: Mapping[str, Value]) -> int:
 def _bytes(value: Value) -> int:
     plain = value.data if isinstance(value, Int8Tensor) else value
     return plain.nbytes if isinstance(plain, np.ndarray) else 0
+
+
+def _is_plain(value: Value) -> bool:
+    """Whether a value is a tensor, or an object, such as a mutex, of which the converted net has no input."""
+    return isinstance(value, DeviceTensor | HostObject) or _is_numeric(value)
 
 
 def _is_numeric(value: Value) -> bool:

@@ -17,6 +17,7 @@ from typing import Any, Final, TypeGuard
 import numpy as np
 import onnx
 import onnx_ir as ir
+from onnx_ir.passes.common import NameFixPass
 
 from caffe2_backend.runtime.blobs.burst import ONCE, Burst
 from caffe2_backend.runtime.devices.device_names import CPU
@@ -177,6 +178,7 @@ def resident_session(
         path = Path(folder) / "optimized.onnx"
         Session(to_proto(model).SerializeToString(), device, options=replace(options, optimized=str(path)))
         optimized = ir.from_proto(onnx.ModelProto.FromString(path.read_bytes()))
+    NameFixPass()(optimized)  # a fusion names what it makes in a graph and in its bodies alike, which it cannot load
     if device == CPU:
         scatter_rows(optimized, options.threads)
     order_readers(optimized, states)

@@ -297,3 +297,74 @@ def test_a_table_stays_on_a_device(staged: bool) -> None:
     np.testing.assert_array_equal(ort.numpy(), before)
     assert fetch(workspace, "moment")[5, 0] == 7
     del capsule
+
+
+def steps_in_place(net: NetDef, *, weight: float = 1.0) -> dict[str, bool]:
+    """Which blobs of a net that trains a table and a dense layer stay where they are, from the second step on."""
+    workspace = trained()
+    workspace.run_operator_once(operator("CreateMutex", [], ["mutex"]))
+    workspace.feed("iter", np.zeros(1, np.int64))
+    workspace.feed("one", np.array([weight], np.float32))
+    workspace.feed("weights", np.ones((8, 8), np.float32))
+    workspace.create_net(net)
+    workspace.run_net(net.name)
+    before = {blob: address(workspace, blob) for blob in ("table", "moment")}
+    for _ in range(3):
+        workspace.run_net(net.name)
+    return {blob: address(workspace, blob) == at for blob, at in before.items()}
+
+
+def test_a_mutex_among_the_inputs_copies_nothing() -> None:
+    net = NetDef(name="counted", op=[operator("AtomicIter", ["mutex", "iter"], ["iter"]), *STEP.op])
+    assert steps_in_place(net) == {"table": True, "moment": True}
+
+
+def test_a_cut_before_the_update_copies_nothing() -> None:
+    gather, update, total = STEP.op
+    net = NetDef(name="cut", op=[
+        gather, operator("MatMul", ["rows", "weights"], ["product"]), operator("Print", ["product"], []), update, total,
+    ])  # fmt: skip
+    assert steps_in_place(net) == {"table": True, "moment": True}
+
+
+def test_blobs_before_a_cut_are_those_of_the_run_that_wrote_them() -> None:
+    gather, update, total = STEP.op
+    workspace = trained()
+    before = fetch(workspace)[INDICES]
+    workspace.create_net(NetDef(name="cut", op=[gather, operator("Print", ["lr"], []), update, total]))
+    workspace.run_net("cut")
+    np.testing.assert_array_equal(fetch(workspace, "rows"), before)
+    assert not np.array_equal(fetch(workspace)[INDICES], before)
+
+
+@pytest.mark.parametrize("weight", [1.0, 0.5])
+def test_a_weight_of_one_that_was_fed_copies_nothing(weight: float) -> None:
+    net = NetDef(name="fed", op=[operator("ScatterWeightedSum", ["table", "one", "indices", "grad", "lr"], ["table"])])
+    assert steps_in_place(net, weight=weight) == {"table": weight == 1.0, "moment": True}
+
+
+def test_a_weight_that_is_fed_again_is_used() -> None:
+    workspace = trained()
+    workspace.feed("one", np.array([1], np.float32))
+    net = NetDef(name="fed", op=[operator("ScatterWeightedSum", ["table", "one", "indices", "grad", "lr"], ["table"])])
+    workspace.create_net(net)
+    for weight in (1.0, 0.5, 1.0):
+        before = fetch(workspace)
+        workspace.feed("one", np.array([weight], np.float32))
+        workspace.run_net("fed")
+        before[INDICES] = before[INDICES] * np.float32(weight) - np.float32(0.5)
+        np.testing.assert_allclose(fetch(workspace), before, rtol=1e-6)
+
+
+def test_a_model_whose_fusions_repeat_names_stays_in_place() -> None:
+    """onnxruntime's optimizer names outputs of SparseFtrl's turns alike in the graph and in a body."""
+    workspace = trained()
+    workspace.feed("pairs", np.zeros((ROWS, 8, 2), np.float32))
+    update = operator("SparseFtrl", ["table", "pairs", "indices", "grad"], ["table", "pairs"], alpha=1.0, lambda1=0.0)
+    workspace.create_net(NetDef(name="ftrl", op=[update, operator("Ftrl", ["d", "dp", "dg"], ["d", "dp"], alpha=1.0)]))
+    for name, shape in (("d", (3, 2)), ("dp", (3, 2, 2)), ("dg", (3, 2))):
+        workspace.feed(name, np.ones(shape, np.float32))
+    workspace.run_net("ftrl")
+    before = address(workspace), address(workspace, "pairs")
+    workspace.run_net("ftrl")
+    assert (address(workspace), address(workspace, "pairs")) == before
