@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from caffe2_backend.runtime.values import Opaque
 from caffe2_bridge.control import RecurrentNetwork, control_of
@@ -15,6 +16,12 @@ from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_bridge.ssa.effects import NetEffects, analyse
 from caffe2_bridge.ssa.objects import makes_object
 from caffe2_bridge.ssa.outputs import declared_outputs, unread_outputs
+from caffe2_bridge.training import find_losses
+
+# Operators whose last output is a loss or an accuracy.
+_FIGURES: Final = frozenset(
+    {"Accuracy", "AveragedLoss", "MultiClassAccuracy", "SoftmaxWithLoss", "SpatialSoftmaxWithLoss"}
+)
 
 
 @dataclass(frozen=True)
@@ -32,7 +39,7 @@ class NetInterface:
         weights: those by which an operator multiplies a table that it updates: where they are 1, it changes rows only.
         required: blobs that every run returns.
         optional: blobs that a run returns if they are tensors: those that no operator reads, of a net that declares no
-            outputs.
+            outputs, and in a workspace the losses and accuracies, which are asked for after most runs.
         scopes: objects that it makes.
         undeclared: by blob, the indices of the operators whose bodies write it though no operator lists it as an
             output: real Caffe2 leaves such a blob in the workspace, too.
@@ -85,6 +92,7 @@ class NetInterface:
         declared = [name for name in declared_outputs(net) if name in known]
         required = tuple(dict.fromkeys([*declared, *(name for name in keep if name in written)]))
         unread = [name for name in unread_outputs(effects) if name in written]
+        optional = [*(() if declared else unread), *(_figures(net, written) if state else ())]
         states = tuple(name for name in (*needs, *may_need) if name in written) if state else ()
         rows = {*_rows_updated(net), *updated}
         return cls(
@@ -98,7 +106,7 @@ class NetInterface:
                 op.inputs[1] for op in view.ops if op.type == "ScatterWeightedSum" and len(op.inputs) > 1
             ),
             required=required,
-            optional=() if declared else tuple(name for name in dict.fromkeys(unread) if name not in required),
+            optional=tuple(name for name in dict.fromkeys(optional) if name not in required),
             scopes=scopes,
             undeclared=_undeclared(view, effects),
         )
@@ -122,6 +130,12 @@ def _remade(op: OpView) -> tuple[str, ...]:
     if not isinstance(control, RecurrentNetwork) or draws_numbers(op):
         return ()
     return control.objects
+
+
+def _figures(net: NetDef, written: Collection[str]) -> list[str]:
+    """The losses and accuracies of a net."""
+    measured = [op.output[-1] for op in net.op if op.type in _FIGURES and op.output]
+    return [name for name in (*find_losses(net), *measured) if name in written]
 
 
 def updated_in_place(net: NetDef, effects: NetEffects) -> frozenset[str]:

@@ -35,7 +35,7 @@ from caffe2_bridge.netdef.views import NetView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
 _NO_VALUES: Final = frozenset({type(None), DeferredBlob})
-# How many blobs are computed one by one after runs, before all are at once.
+# How many blobs are returned by all further runs as soon as they are asked for after one.
 _FEW: Final = 2
 
 
@@ -248,39 +248,37 @@ class Program:
         return self._asked.setdefault(name, run) != run
 
     def _compute(self, name: str, given: Mapping[str, Value], run: int) -> Mapping[str, Tensor]:
-        """One blob of an earlier run, from that run's inputs, and maybe others. Raises RunError if it is not a tensor.
+        """The blobs of an earlier run, from its inputs. Raises RunError if the one that is asked for is not a tensor.
 
-        The first few blobs that are asked for are returned by every run from now on: the net is converted anew, once
-        for both. From then on all blobs of the run are computed at once, and those of them that are asked for in
-        another run, too, are returned by the runs after it.
+        For the first blob that is asked for, the net is converted anew, to one that can return all its blobs: later
+        ones need no conversion. The first few, and those that are asked for after another run, too, are returned by
+        the runs from then on.
         """
         with self._lock:
+            reason = f"blob {name!r} of net {self.name!r} has no value that is a tensor"
             if name in self._tensors.refused:
-                raise RunError(f"blob {name!r} of net {self.name!r} has no value that is a tensor")
-            asked_before = self._ask(name, run)
-            if not asked_before and len(self._asked) > _FEW:
-                with suppress(BridgeError):
-                    values = self._complete_variant(given).run(given)
-                    if name in values:
-                        return values
-            before = self._required, self._optional, self._variants.copy()
-            self.want(*(self._asked if asked_before else (name,)))
+                raise RunError(reason)
             try:
-                variant = self._variant_for(given, {})
+                variant = self._complete_variant(given)
             except BridgeError as error:
-                self._required, self._optional, self._variants = before
                 self._tensors.refused.add(name)
-                raise RunError(f"blob {name!r} of net {self.name!r} has no value that is a tensor: {error}") from error
+                raise RunError(f"{reason}: {error}") from error
+            if name not in variant.outputs:
+                raise RunError(reason)
+            if self._ask(name, run):
+                self.want(*self._asked)
+            elif len(self._asked) <= _FEW:
+                self.want(name)
         return variant.run(given)
 
     def _complete_variant(self, given: Mapping[str, Value]) -> Variant:
-        """A variant that returns all blobs that are tensors; no run uses it but those that compute blobs afterwards."""
+        """A variant that returns all blobs that are tensors."""
         variant = self._complete_variants.get(self._signature(given))
         if variant is None:
             required = list(dict.fromkeys([*self._required, *(name for name in self.interface.state if name in given)]))
             others = self._written.difference(required, self._tensors.refused)
             lowered, _ = self._convert_available(given, required, [n for n in self.interface.writes if n in others])
-            variant = self._builder.build(lowered, given)
+            variant = self._builder.build_with_states(lowered, given, ())
             self._complete_variants[self._signature(given)] = variant
         return variant
 
@@ -363,6 +361,10 @@ class Program:
             self._return_every_blob()  # a deferred computation would need states that the next run overwrites
         required = list(dict.fromkeys([*self._required, *(name for name in self.interface.state if name in given)]))
         optional = [name for name in self._optional if name not in required]
+        if self._asked and not self._complete:  # for others, too, in a while
+            variant = self._complete_variant(given).returning({*required, *optional}, self.interface.writes)
+            self._variants[self._signature(given)] = variant
+            return variant
         lowered, available = self._convert_available(given, required, optional)
         if len(available) < len(optional):
             self._optional = tuple(available)

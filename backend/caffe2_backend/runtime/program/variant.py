@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -47,6 +47,21 @@ class Variant:
     names: Mapping[str, str] = field(default_factory=dict)
     resident: ResidentStates | None = None
     rotating: RotatingStates | None = None
+
+    def returning(self, outputs: Collection[str], writes: Sequence[str]) -> Variant:
+        """The variant of the same session that returns some of the outputs only.
+
+        ``writes`` are the blobs that the net writes.
+        """
+        kept = [pair for pair in zip(self.outputs, self.graph_outputs, strict=True) if pair[0] in outputs]
+        returned = dict(kept)
+        return replace(
+            self,
+            outputs=tuple(returned),
+            graph_outputs=[*returned.values()],
+            quantized={name: how for name, how in self.quantized.items() if name in returned},
+            deferred=tuple(name for name in writes if name not in returned),
+        )
 
     def step(
         self, given: Mapping[str, Value], burst: Burst, held: int = 0
