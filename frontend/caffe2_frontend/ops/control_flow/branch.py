@@ -12,7 +12,7 @@ import numpy as np
 from caffe2_bridge.control import If
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend.emit import int8_values
-from caffe2_frontend.emit.constant_evaluation import constant_integers
+from caffe2_frontend.emit.constant_evaluation import known_values
 from caffe2_frontend.emit.subgraphs import emit_branches
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
@@ -40,7 +40,7 @@ def conditional(op: Op) -> tuple[Value | None, ...]:
     condition = condition_of(op, op.input(0))
     control = If(op.view)
     nets = [body.net for body in control.bodies.values()]
-    known = constant_integers(op, condition)
+    known = known_values(op, condition)
     if known is not None and known.size == 1:
         argument = control.taken(condition=bool(known.all()))
         if argument in control.bodies:

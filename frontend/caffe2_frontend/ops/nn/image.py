@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from caffe2_bridge.netdef.window import window_argument
 from caffe2_frontend.emit.arithmetic import add, mul
+from caffe2_frontend.emit.constant_evaluation import known_values
 from caffe2_frontend.emit.layout import channels_last, move_first, move_last, require_nchw, swap_factors
 from caffe2_frontend.emit.operand_checks import (
     FLOATS,
@@ -94,10 +95,11 @@ def _scales(op: Op, names: Sequence[str], *, last: bool = False) -> Value:
     given = op.input(1)
     require_rank(op, given, 1, "the scales")
     require_equal(op, op.static_dim(given, 0), len(names), "the numbers of scales and of the image's dims")
-    known = op.known(given)
-    if known is None or known.min(initial=np.inf) <= 0:
-        # A scale of 0 leaves no pixel, as the smallest number does, which Resize takes.
-        given = op.emit("Max", given, op.const(_SMALLEST, np.float32))
+    known = known_values(op, given)
+    if known is not None and known.min() > 0:
+        return op.const([*before, *known, *after], np.float32)
+    # A scale of 0 leaves no pixel, as the smallest number does, which Resize takes.
+    given = op.emit("Max", given, op.const(_SMALLEST, np.float32))
     parts = [op.const(before, np.float32), given, *([op.const(after, np.float32)] if after else [])]
     return op.emit("Concat", *parts, axis=0, shape=[len(names) + 2])
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from caffe2_frontend.emit.constant_evaluation import constant_integers
+from caffe2_frontend.emit.constant_evaluation import known_values
 from caffe2_frontend.emit.operand_checks import require_rank
 from caffe2_frontend.emit.shapes import (
     as_vector,
@@ -175,7 +175,7 @@ def slice_ranges(op: Op) -> Value:
             op.unsupported(
                 f"starts and ends must have at most {op.rank(x)} elements, not {count}", code="invalid-operands"
             )
-        known = constant_integers(op, starts), constant_integers(op, ends)
+        known = known_values(op, starts), known_values(op, ends)
         if known[0] is None or known[1] is None:
             return _slice_runtime(op, x, starts, ends)
         pair = known[0].tolist(), known[1].tolist()

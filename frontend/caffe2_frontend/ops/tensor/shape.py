@@ -6,10 +6,10 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_frontend.emit.arithmetic import reshape_like
-from caffe2_frontend.emit.constant_evaluation import constant_integers
+from caffe2_frontend.emit.constant_evaluation import known_elements, known_values
 from caffe2_frontend.emit.operand_checks import require_rank
+from caffe2_frontend.emit.partly_known_shape import fits_elements, reshape_to_elements
 from caffe2_frontend.emit.shapes import (
-    Size,
     as_vector,
     cast,
     flatten,
@@ -56,7 +56,7 @@ def reshape_to(op: Op) -> tuple[Value, Value | None]:
         shape = op.input(1)
         require_rank(op, shape, 1, "the shape")
         old_type = op.dtype(shape)
-        known = constant_integers(op, shape)
+        known = known_values(op, shape)
         y = _reshape_runtime(op, x, shape) if known is None else _reshape_static(op, x, known.tolist())
     return y, cast(op, op.emit("Shape", x), old_type) if op.wants(1) else None
 
@@ -69,28 +69,12 @@ def _reshape_static(op: Op, x: Value, dims: list[int]) -> Value:
         )
     if 0 not in dims:
         return reshape(op, x, dims)
-    total = known_size(op, x)
-    filled: list[Size] = list(dims)
-    if total == 0:
+    if known_size(op, x) == 0:
         return reshape(op, x, [max(d, 0) for d in dims])
     rank = op.rank(x)
-    if total is not None and 0 in dims[rank:]:
+    if 0 in dims[rank:]:
         op.unsupported(f"shape must not have a 0 beyond the rank of X ({rank}): {dims}", code="invalid-argument")
-    filled = [size(op, x, i) if d == 0 and i < rank else d for i, d in enumerate(dims)]
-    if total is not None:
-        return reshape(op, x, filled)
-    # 1 if X has elements, else 0: it makes -1 and 0 of the shape 0 for an empty tensor.
-    nonempty = op.emit("Min", op.emit("Reshape", op.emit("Size", x), op.const([1], np.int64)), op.const([1], np.int64))
-    for i, d in enumerate(dims):
-        if d == -1:
-            filled[i] = op.emit("Neg", nonempty)
-        elif d == 0:
-            kept = filled[i]
-            filled[i] = op.emit("Mul", op.const([kept], np.int64) if isinstance(kept, int) else kept, nonempty)
-    y = reshape(op, x, filled)
-    known = (*op.shape(x), *[0] * len(dims))
-    y.shape = ir.Shape([(known[i] if d == 0 else None if d == -1 else d) for i, d in enumerate(dims)])
-    return y
+    return reshape_to_elements(op, x, dims)
 
 
 def _reshape_runtime(op: Op, x: Value, shape: Value) -> Value:
@@ -100,6 +84,10 @@ def _reshape_runtime(op: Op, x: Value, shape: Value) -> Value:
         op.looks_behind(shape)
         # A tensor's shape never contains -1, and 0 only if the tensor is empty.
         return op.emit("Reshape", x, cast(op, shape, ir.DataType.INT64), allowzero=1, shape=origin.shape)
+    elements = known_elements(op, shape)
+    if elements is not None and fits_elements(op, x, elements):
+        op.looks_behind(shape)
+        return reshape_to_elements(op, x, elements)
     requested = cast(op, shape, ir.DataType.INT64)
     zero, one = op.const([0], np.int64), op.const([1], np.int64)
     nonempty = op.emit("Min", op.emit("Reshape", op.emit("Size", x), one), one)
@@ -229,7 +217,7 @@ def size_of(op: Op) -> Value:
 def expand(op: Op) -> Value:
     """Expand(X, shape) -> Y. A dim below 1 in the shape, a tensor of any rank, keeps the dim of X."""
     x, shape = op.input(0), as_vector(op, op.input(1))
-    known = constant_integers(op, shape)
+    known = known_values(op, shape)
     if known is not None:
         return op.emit("Expand", x, op.const(np.maximum(known, 1), np.int64))
     return op.emit("Expand", x, op.emit("Max", shape, op.const([1], np.int64)))

@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.broadcast import sum_to
-from caffe2_frontend.emit.constant_evaluation import constant_integers
+from caffe2_frontend.emit.constant_evaluation import known_values
 from caffe2_frontend.emit.operand_checks import NUMBERS, require_dtype, require_rank, takes
 from caffe2_frontend.emit.reductions import sum_axes
 from caffe2_frontend.emit.shapes import Size, cast, quotient, reshape, size, sizes, vector
@@ -65,7 +65,7 @@ def tile_gradient(op: Op) -> Value:
 def _number(op: Op, x: Value) -> int | Value:
     """The integer in an operand of one element: known at conversion, or an int64 tensor [1]."""
     require_rank(op, x, 1, "tiles or axis")
-    known = constant_integers(op, x)
+    known = known_values(op, x)
     return cast(op, x, ir.DataType.INT64) if known is None else int(known[0])
 
 
@@ -123,7 +123,7 @@ def _in_place(op: Op, x: Value, dy: Value) -> Value:
     op.args.ignore("starts", "ends")
     require_rank(op, op.input(1), 1, "starts")
     require_rank(op, op.input(2), 1, "ends")
-    starts, ends = (constant_integers(op, op.input(index)) for index in (1, 2))
+    starts, ends = (known_values(op, op.input(index)) for index in (1, 2))
     if starts is not None and ends is not None:
         return _padded(op, x, dy, starts.tolist(), ends.tolist())
     return _padded_at_run_time(op, x, dy, cast(op, op.input(1), ir.DataType.INT64))

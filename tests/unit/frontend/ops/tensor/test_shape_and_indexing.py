@@ -71,14 +71,10 @@ def test_lengths_of_a_shape_in_another_order_keep_their_meaning() -> None:
     assert old.dtype == np.int32
 
 
-def test_a_dim_that_is_kept_beyond_the_rank_is_0_where_there_are_no_elements() -> None:
+def test_a_dim_that_is_kept_beyond_the_rank_is_refused() -> None:
     op = operator("Reshape", ["X"], ["Y", "_"], shape=[0, 0, 0])
-    model = export(op, {"X": ("float32", (None, None))})
-    assert run(model, {"X": np.zeros((0, 2), np.float32)})[0].shape == (0, 0, 0)
-    with pytest.raises(Exception, match="Reshape"):
-        run(model, {"X": np.zeros((1, 2), np.float32)})
     with pytest.raises(ConversionError, match=r"a 0 beyond the rank of X \(2\)"):
-        export(op, {"X": ("float32", (1, 2))})
+        export(op, {"X": ("float32", (None, None))})
 
 
 @pytest.mark.parametrize("axis", [0, 1])

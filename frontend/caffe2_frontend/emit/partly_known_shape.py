@@ -1,0 +1,87 @@
+"""Reshaping to a shape of which single dims are known, as torch's ``x.view(x.size(0), -1, 4)`` computes it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from math import prod
+
+import onnx_ir as ir
+
+from caffe2_frontend.emit.constant_evaluation import Element, is_size
+from caffe2_frontend.emit.shapes import Size, cast, reshape, size, slice_axis, unsqueeze, vector
+from caffe2_frontend.lowering.op import Op, Value
+
+Dim = int | ir.SymbolicDim
+
+
+def fits_elements(op: Op, x: Value, elements: Sequence[int | Element]) -> bool:
+    """Whether :func:`reshape_to_elements` takes a shape: what is not known of it are sizes, which no rule replaces."""
+    numbers = [each for each in elements if isinstance(each, int)]
+    return (
+        numbers.count(-1) <= 1
+        and min(numbers, default=0) >= -1
+        and 0 not in elements[op.rank(x) :]
+        and all(is_size(op, each) for each in elements if isinstance(each, Element))
+    )
+
+
+def reshape_to_elements(op: Op, x: Value, elements: Sequence[int | Element]) -> Value:
+    """Reshape ``x`` to integers, 0 for the dim of ``x`` at its position and -1 for the rest, and to computed sizes.
+
+    A size that is the dim of ``x`` at its position becomes ONNX's 0, and the rest becomes its size where the other dims
+    determine it. Where it stays -1, and another dim is 0 when the model runs, onnxruntime reports an error, as PyTorch
+    does.
+    """
+    own = list(op.shape(x))
+    dims = [_dim(each, own[axis] if axis < len(own) else None) for axis, each in enumerate(elements)]
+    rest = _rest(own, dims)
+    dims = [rest if dim == -1 and rest is not None else dim for dim in dims]
+    shape = [None if dim == -1 else dim for dim in dims]
+    if all(isinstance(dim, int) for dim in dims):
+        return reshape(op, x, [dim for dim in dims if isinstance(dim, int)])
+    target = [*_targets(op, elements, dims, own)]
+    return op.emit("Reshape", x, vector(op, target), shape=shape)
+
+
+def _dim(element: int | Element, own: Dim | None) -> Dim:
+    """A dim of the result: -1 for the rest, and a symbolic dim, perhaps without a name, for a size."""
+    if isinstance(element, int):
+        return own if element == 0 and own is not None else element
+    measured = element.measured
+    if measured is None or measured[0].shape is None:
+        return ir.SymbolicDim(None)
+    return measured[0].shape[measured[1]]
+
+
+def _rest(own: Sequence[Dim], dims: Sequence[Dim]) -> int | None:
+    """The dim for -1: the product of the dims that stay, divided by the others. None where it is not known."""
+    before, after = (Counter(dim for dim in shape if not isinstance(dim, int)) for shape in (own, dims))
+    divisor = prod(dim for dim in dims if isinstance(dim, int) and dim != -1)
+    if before != after or any(dim.value is None for dim in before) or divisor == 0:
+        return None
+    total = prod(dim for dim in own if isinstance(dim, int))
+    return None if total % divisor else total // divisor
+
+
+def _targets(op: Op, elements: Sequence[int | Element], dims: Sequence[Dim], own: Sequence[Dim]) -> Iterator[Size]:
+    """The operand of Reshape: integers, 0 for the dim of ``x`` at its position, and sizes that are computed."""
+    for axis, (element, dim) in enumerate(zip(elements, dims, strict=True)):
+        if isinstance(dim, int):
+            yield dim
+        elif element == 0 or (axis < len(own) and dim.value is not None and dim == own[axis]):
+            yield 0
+        else:
+            assert isinstance(element, Element)
+            yield _computed(op, element)
+
+
+def _computed(op: Op, element: Element) -> Value | int:
+    """The size as an int64 vector [1]."""
+    if element.measured is not None:
+        return size(op, *element.measured)
+    value = cast(op, element.value, ir.DataType.INT64)
+    if op.rank(value) == 0:
+        return unsqueeze(op, value, [0])
+    whole = op.shape(value) == ir.Shape([1])
+    return value if whole else slice_axis(op, reshape(op, value, [-1]), 0, element.index, element.index + 1)
