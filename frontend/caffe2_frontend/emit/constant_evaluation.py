@@ -28,6 +28,8 @@ _EVALUATED_OPS: Final = _MOVING_OPS | {
     "Add", "ConstantOfShape", "Div", "Equal", "Expand", "Less", "Max", "Min", "Mul", "Neg", "ScatterElements",
     "ScatterND", "Shape", "Sub", "Where",
 }  # fmt: skip
+# These repeat the elements of their first operand in an integer vector, or keep them.
+_REPEATING_OPS: Final = frozenset({"Cast", "Expand", "Identity", "Reshape", "Squeeze", "Tile", "Unsqueeze"})
 # These compute sizes of sizes and of integers that are not negative.
 _SIZE_OPS: Final = frozenset({"Add", "Div", "Max", "Min", "Mul"})
 # The n-th element that is known at run time alone has this number less n while others are moved.
@@ -68,6 +70,26 @@ def known_elements(op: Op, value: Value) -> list[int | Element] | None:
     if contents is None:
         return None
     return [evaluation.labels.get(number, number) for number in contents.reshape(-1).tolist()]
+
+
+def is_repeated_size(op: Op, value: Value, x: Value, axis: int) -> bool:
+    """Whether each element of a computed integer tensor is the dim of ``x`` at ``axis``."""
+    elements, node = known_elements(op, value), value.producer()
+    while not elements and node is not None and standard_type(node) in _REPEATING_OPS and node.inputs[0] is not None:
+        value = node.inputs[0]
+        elements, node = known_elements(op, value), value.producer()
+    dim = op.shape(x)[axis]
+    return value.const_value is None and bool(elements) and all(_is_dim(each, x, axis, dim) for each in elements or ())
+
+
+def _is_dim(element: int | Element, x: Value, axis: int, dim: int | ir.SymbolicDim) -> bool:
+    if isinstance(element, int) or element.measured is None:
+        return element == dim
+    measured, own = element.measured
+    if (measured, own) == (x, axis):
+        return True
+    other = None if measured.shape is None else measured.shape[own]
+    return not isinstance(dim, int) and dim.value is not None and other == dim
 
 
 def is_size(op: Op, element: int | Element) -> bool:

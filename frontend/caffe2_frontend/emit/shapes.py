@@ -164,6 +164,12 @@ def slice_axis(op: Op, x: Value, axis: int, start: int, end: int) -> Value:
     return op.emit("Slice", x, *(op.const([v], np.int64) for v in (start, end, axis)))
 
 
+def reverse_rows(op: Op, x: Value) -> Value:
+    """``x`` with its rows in reverse order."""
+    start, end, axis, step = (op.const([value], np.int64) for value in (-1, -END, 0, -1))
+    return op.emit("Slice", x, start, end, axis, step, shape=x.shape)
+
+
 def cast(op: Op, x: Value, dtype: ir.DataType) -> Value:
     """Cast ``x`` to ``dtype``, unless it has that element type."""
     return x if op.dtype(x) == dtype else op.emit("Cast", x, to=int(dtype))

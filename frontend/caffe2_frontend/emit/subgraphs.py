@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from caffe2_frontend.emit.shapes import END, Size
+from caffe2_frontend.emit.shapes import Size, reverse_rows
 from caffe2_frontend.lowering.op import Op, Value
 
 # From the operator inside the body, the states and the rows of one step: the states after it, and the values to stack.
@@ -103,13 +103,7 @@ def emit_loop(op: Op, body: Body, trips: Size, *, reverse: bool = False) -> tupl
     outputs = _emit(op, "Loop", [_scalar(op, trips), op.const(array=True), *body.initial], len(results) - 1, body=graph)
     steps = trips if isinstance(trips, int) else None
     stacks = _stacks(outputs, results[1:], len(body.initial), steps)
-    return _finals(outputs, body.initial), [_reversed(op, stack) for stack in stacks] if reverse else stacks
-
-
-def _reversed(op: Op, stack: Value) -> Value:
-    """Reverse the order of rows."""
-    start, end, axis, step = (op.const([value], np.int64) for value in (-1, -END, 0, -1))
-    return op.emit("Slice", stack, start, end, axis, step, shape=stack.shape)
+    return _finals(outputs, body.initial), [reverse_rows(op, stack) for stack in stacks] if reverse else stacks
 
 
 def discard_body(body: Body) -> None:

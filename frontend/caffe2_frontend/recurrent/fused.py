@@ -5,15 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Final
 
 import numpy as np
 import onnx_ir as ir
 
 from caffe2_frontend.emit.shapes import Size, size, size_vector, squeeze, transpose_matrix, unsqueeze, vector
 from caffe2_frontend.emit.subgraphs import Body
+from caffe2_frontend.interop.domains import standard_type
 from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.recurrent.algebra import WHOLE
 from caffe2_frontend.recurrent.match import Affine, Cell, Columns, NoMatchError
+
+# In the metadata of sequence lengths: all are T.
+ALL_STEPS: Final = "caffe2_bridge.all_steps"
+# The result of these are elements of the first operand.
+_PART_OPS: Final = frozenset({"Expand", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Unsqueeze"})
 
 
 @dataclass(frozen=True)
@@ -125,9 +132,10 @@ def emit_fused(
     recurrent = _stack_columns(op, [gate.recurrent for gate in cell.gates])
     bias = _biases(op, cell, source, width)
     initial = [body.initial[i] for i in cell.states]
+    is_zero = [_is_zero(op, value) for value in initial]
     lengths = None if cell.lengths is None else _clipped(op, cell.lengths, steps)
     # Without sequence lengths, onnxruntime's GRU aborts the process on a sequence without steps.
-    given = _all_steps(op, initial[0], steps) if lengths is None and cell.kind == "GRU" else lengths
+    given = _all_steps(op, x, steps) if lengths is None and cell.kind == "GRU" else lengths
     emitted = op.emit(
         cell.kind,
         x,
@@ -135,15 +143,35 @@ def emit_fused(
         unsqueeze(op, recurrent, [0]),
         unsqueeze(op, bias, [0]),
         given,
-        *initial,
+        *(None if zero else value for zero, value in zip(is_zero, initial, strict=True)),
         outputs=2 if len(initial) == 1 else 3,
         hidden_size=width,
         activations=[cell.activation] if cell.kind == "RNN" else None,
         linear_before_reset=1 if cell.linear_before_reset else None,
     )
     y, finals = squeeze(op, emitted[0], [1]), emitted[1:]
-    results = _with_padding(op, cell, y, finals, initial, lengths, steps)
+    if lengths is None:
+        starts = [None if zero else value for zero, value in zip(is_zero, initial, strict=True)]
+        lasts = [_unless_empty(op, steps, final, start) for final, start in zip(finals, starts, strict=True)]
+        results = [Fused(y if i == 0 else None, last) for i, last in enumerate(lasts)]
+    else:
+        results = _with_padding(op, cell, y, finals, initial, lengths, steps)
     return dict(zip(cell.states, results, strict=True))
+
+
+def _is_zero(op: Op, value: Value) -> bool:
+    """Whether a state is a part of a tensor that is filled with zeros, as PyTorch writes initial states."""
+    filled, node = value, value.producer()
+    while node is not None and standard_type(node) in _PART_OPS and node.inputs[0] is not None:
+        filled = node.inputs[0]
+        node = filled.producer()
+    if node is None or standard_type(node) != "ConstantOfShape":
+        return False
+    fill = node.attributes.get("value")
+    if fill is not None and fill.as_tensor().numpy().any():
+        return False
+    op.looks_behind(value)
+    return True
 
 
 def _with_padding(
@@ -152,18 +180,14 @@ def _with_padding(
     y: Value,
     finals: Sequence[Value],
     initial: Sequence[Value],
-    lengths: Value | None,
+    lengths: Value,
     steps: Size,
 ) -> list[Fused]:
     """Set the states after the end of sequences that are shorter than T as Caffe2 does.
 
     ONNX outputs zeros after the end of a sequence, and the state at its end as the final state. Caffe2 outputs zeros
-    with ``drop``, also as the final state, and repeats the last state otherwise. Without any steps, the final state is
-    the initial one.
+    with ``drop``, also as the final state, and repeats the last state otherwise.
     """
-    if lengths is None:
-        lasts = [_unless_empty(op, steps, final, start) for final, start in zip(finals, initial, strict=True)]
-        return [Fused(y if i == 0 else None, last) for i, last in enumerate(lasts)]
     some = unsqueeze(op, op.emit("Greater", lengths, op.const(0, np.int32)), [1])
     lasts = [op.emit("Where", some, final, start) for final, start in zip(finals, initial, strict=True)]
     if cell.drop:
@@ -176,10 +200,10 @@ def _with_padding(
     return [Fused(repeated if i == 0 else None, last) for i, last in enumerate(lasts)]
 
 
-def _unless_empty(op: Op, steps: Size, final: Value, start: Value) -> Value:
-    """Select the final state, or the initial one if T is 0, for which onnxruntime outputs zeros."""
-    if isinstance(steps, int):
-        return final if steps else start
+def _unless_empty(op: Op, steps: Size, final: Value, start: Value | None) -> Value:
+    """Select the final state, or the initial one if T is 0, for which onnxruntime outputs zeros; None is zeros."""
+    if start is None or isinstance(steps, int):
+        return final if start is None or steps else start
     return op.emit("Where", op.emit("Greater", steps, op.const([0], np.int64)), final, start)
 
 
@@ -197,7 +221,9 @@ def _clipped(op: Op, lengths: Value, steps: Size) -> Value:
 
 def _all_steps(op: Op, state: Value, steps: Size) -> Value:
     """Repeat T for each element of the batch, int32 [N]."""
-    return op.emit("Expand", _steps_int32(op, steps), size_vector(op, state, 1))
+    lengths: Value = op.emit("Expand", _steps_int32(op, steps), size_vector(op, state, 1))
+    lengths.meta[ALL_STEPS] = True
+    return lengths
 
 
 def _stack_columns(op: Op, columns: Sequence[Columns]) -> Value:

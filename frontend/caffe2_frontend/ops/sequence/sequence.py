@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 import onnx_ir as ir
 
+from caffe2_frontend.emit.constant_evaluation import is_repeated_size
 from caffe2_frontend.emit.operand_checks import (
     FLOATS,
     INDICES,
@@ -37,6 +38,7 @@ from caffe2_frontend.emit.shapes import (
     indices,
     product,
     reshape,
+    reverse_rows,
     size,
     size_vector,
     sizes,
@@ -113,11 +115,17 @@ def unpack_rnn_sequence(op: Op) -> Value:
 
 @family.converts("ReversePackedSegs", expects={1: TensorInfo(None, (None,))})
 def reverse_packed_segments(op: Op) -> Value:
-    """ReversePackedSegs(data, lengths) -> reversed: the first ``lengths[s]`` steps of data [T, S, D] in reverse."""
+    """ReversePackedSegs(data, lengths) -> reversed: the first ``lengths[s]`` steps of data [T, S, D] in reverse.
+
+    PyTorch's Caffe2 backend repeats T for the lengths of a reverse LSTM or GRU.
+    """
     x, lengths = op.input(0), vector_operand(op, 1, INDICES)
     require_dtype(op, x, (*_NUMBERS, _BOOL), "data")
     require_rank(op, x, 3, "data")
     require_equal(op, op.static_dim(x, 1), op.static_dim(lengths, 0), "segments and lengths")
+    if is_repeated_size(op, lengths, x, 0):
+        op.looks_behind(lengths)
+        return reverse_rows(op, x)
     return op.emit("ReverseSequence", x, lengths, batch_axis=1, time_axis=0)
 
 
