@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-import numpy as np
-
 from caffe2_bridge.netdef.views import OpView
-from caffe2_frontend.emit.arithmetic import binary
 from caffe2_frontend.emit.operand_checks import REALS, require_rank, takes
 from caffe2_frontend.emit.shapes import (
     flatten,
@@ -19,7 +16,6 @@ from caffe2_frontend.emit.shapes import (
     slice_axis,
     transpose_matrix,
     unsqueeze,
-    vector,
 )
 from caffe2_frontend.interop.types import TensorInfo, of_rank
 from caffe2_frontend.lowering.family import Family
@@ -94,9 +90,7 @@ def batch_matmul(op: Op) -> Value:
     )
     if op.rank(a) == 1 and op.rank(b) == 1:
         return reshape(op, op.emit("MatMul", a, b), [1])
-    if broadcast and op.rank(a) > 1 and op.rank(b) > 1:
-        a, b = _expand_to_empty(op, a, b)
-    elif not broadcast:
+    if not broadcast:
         _require_same_batch(op, a, b)
     return op.emit("MatMul", a, b)
 
@@ -107,29 +101,6 @@ def _require_same_batch(op: Op, a: Value, b: Value) -> None:
         if isinstance(dim_a, int) and isinstance(dim_b, int) and dim_a != dim_b:
             reason = f"the batch dims of A {op.shape(a)} and B {op.shape(b)} must be equal"
             op.unsupported(reason, "set broadcast=1", code="invalid-operands")
-
-
-def _expand_to_empty(op: Op, a: Value, b: Value) -> tuple[Value, Value]:
-    """Expand both operands to an empty batch where a batch dim of the other is 0.
-
-    Runtimes do not broadcast a dim of 1 to one of 0 in MatMul.
-    """
-    rank = max(op.rank(a), op.rank(b))
-    batches = [[*[1] * (rank - op.rank(v)), *op.shape(v)[:-2]] for v in (a, b)]
-    if all(isinstance(d, int) and d > 0 for batch in batches for d in batch):
-        return a, b
-    dims = [vector(op, [*[1] * (rank - op.rank(v)), *sizes(op, v, 0, -2)]) for v in (a, b)]
-    empty = binary(op, "Equal", op.emit("Min", *dims), 0)
-    x, y = (
-        op.emit(
-            "Expand",
-            v,
-            op.emit("Concat", op.emit("Where", empty, op.const(0, np.int64), d), vector(op, sizes(op, v, -2)), axis=0),
-            shape=[*([None] * (rank - 2)), *op.shape(v)[-2:]],
-        )
-        for v, d in zip((a, b), dims, strict=True)
-    )
-    return x, y
 
 
 def _swap_last(op: Op, x: Value) -> Value:
