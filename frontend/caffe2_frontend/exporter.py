@@ -34,6 +34,7 @@ def to_onnx(
     fp16: bool = False,
     fp16_io: Float16Io = "float16",
     training: bool | None = None,
+    fold_batchnorm: bool = True,
 ) -> onnx.ModelProto:
     """Convert a Caffe2 net to an ONNX model whose graph inputs and outputs are named as the net's blobs.
 
@@ -65,6 +66,8 @@ def to_onnx(
             counters) inputs with the init net's values as defaults, and their new values outputs, after the losses;
             the model's metadata ``caffe2.parameters.updated`` maps each such input to the output that feeds it in the
             next step. None does so if the net computes gradients and ``outputs`` is None.
+        fold_batchnorm: make SpatialBN and AffineChannel of an inference net part of the weights of the convolution
+            before them, where nothing else reads it; noted.
 
     Returns:
         The checked model, with symbolic dims wherever the inputs' are. Warnings and notes of the conversion go to the
@@ -80,6 +83,7 @@ def to_onnx(
     options = ExportOptions(
         inputs=inputs or {}, outputs=outputs, opset=opset, recurrent=recurrent, recompute=recompute,
         stateful=stateful, reroll=reroll, int8=int8, fp16=fp16, fp16_io=fp16_io, training=training,
+        fold_batchnorm=fold_batchnorm,
     )  # fmt: skip
     with CollectorPaused():
         model = convert(predict_net, init_net, options)

@@ -39,6 +39,8 @@ class ExportOptions:
             updates parameters, and ``outputs`` is None.
         defaults: whether the parameters that an import describes as inputs are inputs with defaults; if not, they are
             constants, as all other parameters are.
+        fold_batchnorm: whether SpatialBN and AffineChannel of an inference net become part of the weights of the
+            convolution before them.
 
     Attributes:
         described: ``inputs``, each as a TensorInfo.
@@ -62,6 +64,7 @@ class ExportOptions:
     training: bool | None = None
     defaults: bool = True
     require_weights: bool = False
+    fold_batchnorm: bool = True
     described: Mapping[str, TensorInfo] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -16,6 +16,7 @@ from caffe2_frontend.passes.describe_model import DescribeModel
 from caffe2_frontend.passes.eliminate_dead_code import EliminateDeadCode
 from caffe2_frontend.passes.eliminate_redundancy import EliminateRedundancy
 from caffe2_frontend.passes.expand_sigmoids import ExpandSigmoids
+from caffe2_frontend.passes.fold_batchnorm import FoldBatchNorm, ReportBatchNorm
 from caffe2_frontend.passes.fold_constants import FoldConstants
 from caffe2_frontend.passes.merge_directions import MergeDirections
 from caffe2_frontend.passes.name_dims import NameDims
@@ -34,6 +35,8 @@ COMPLETION: Final[tuple[Pass[Export], ...]] = (
     EliminateDeadCode(),
     MergeDirections(),
     FoldConstants(),
+    ReportBatchNorm(),
+    FoldBatchNorm(),
     SeparateSums(),
     SeparateQuotients(),
     ExpandSigmoids(),

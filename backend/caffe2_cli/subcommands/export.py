@@ -50,6 +50,10 @@ from caffe2_cli.output.echo import echo
     help="The blobs that a training net updates as inputs and outputs; by default if the net computes gradients.",
 )  # fmt: skip
 @click.option(
+    "--fold-batchnorm/--no-fold-batchnorm", default=True, show_default=True,
+    help="Make SpatialBN and AffineChannel of an inference net part of the convolution before them.",
+)  # fmt: skip
+@click.option(
     "--no-weights", is_flag=True,
     help="Export weights that have no value as inputs of the model; without it they are an error.",
 )  # fmt: skip
