@@ -21,10 +21,13 @@ from caffe2_frontend.state import Export
 
 @dataclass(frozen=True)
 class _Affine:
-    """What follows a convolution: nodes that scale and shift each channel, and what computes both, float32 [C]."""
+    """What follows a convolution: nodes that scale and shift each channel, and what computes both, float32 [C].
+
+    No scale is one of 1.
+    """
 
     nodes: tuple[ir.Node, ...]
-    scale: Callable[[], Array]
+    scale: Callable[[], Array] | None
     shift: Callable[[], Array]
 
     @property
@@ -44,7 +47,9 @@ class ReportBatchNorm(FunctionalPass[Export]):
         count = sum(1 for _ in _candidates(state))
         if not count:
             return state
-        reason = f"{count} of SpatialBN and AffineChannel became part of the weights of the convolutions before them"
+        reason = (
+            f"{count} of SpatialBN, AffineChannel and Add became part of the weights of the convolutions before them"
+        )
         hint = "to keep them: --no-fold-batchnorm, or fold_batchnorm=False"
         note = Diagnostic("note", reason, Location(str(state.graph.name)), Severity.NOTE, hint)
         return replace(state, findings=(*state.findings, note))
@@ -57,6 +62,7 @@ class FoldBatchNorm(InPlacePass[Export]):
 
         Conv(x, W, b) -> BatchNormalization  =>  Conv(x, W * scale, b * scale + shift)
         Conv(x, W, b) -> Mul -> Add          =>  the same
+        Conv(x, W, b) -> Add                 =>  Conv(x, W, b + shift)
 
     Nothing else may read the convolution, and all weights are parameters. The new weights are computed in float32, as
     the net computes its results, when the model is written.
@@ -114,6 +120,9 @@ def _normalization(node: ir.Node, x: ir.Value) -> _Affine | None:
 
 
 def _scale_and_shift(node: ir.Node, x: ir.Value, channels: int, spatial: int) -> _Affine | None:
+    shift = _per_channel(node, "Add", x, channels, spatial)
+    if shift is not None:
+        return _Affine((node,), None, shift)
     factor = _per_channel(node, "Mul", x, channels, spatial)
     if factor is None:
         return None
@@ -164,16 +173,20 @@ def _fold(graph: ir.Graph, conv: ir.Node, affine: _Affine, names: Names) -> None
     bias = conv.inputs[2] if len(conv.inputs) > 2 else None
     before = None if bias is None else _reader(bias)
 
+    scale = affine.scale or (lambda: np.ones(1, np.float32))
+
     def weights() -> ir.TensorProtocol:
-        return ir.Tensor(old.numpy() * affine.scale().reshape(-1, *[1] * (len(shape) - 1)))
+        return ir.Tensor(old.numpy() * scale().reshape(-1, *[1] * (len(shape) - 1)))
 
     def biases() -> ir.TensorProtocol:
         shift = affine.shift()
-        return ir.Tensor(shift if before is None else before() * affine.scale() + shift)
+        return ir.Tensor(shift if before is None else before() * scale() + shift)
 
     conv.resize_inputs(3)
     parts = (("scaled", weights, shape), ("shift", biases, shape[:1]))
     for index, (suffix, compute, dims) in enumerate(parts, 1):
+        if compute is weights and affine.scale is None:
+            continue
         name = names.fresh(f"{weight.name}_{suffix}")
         tensor = ir.LazyTensor(compute, old.dtype, ir.Shape(dims), name=name)
         value = ir.Value(name=name, type=ir.TensorType(old.dtype), shape=ir.Shape(dims), const_value=tensor)

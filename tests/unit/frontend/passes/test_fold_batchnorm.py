@@ -61,6 +61,16 @@ def test_it_computes_the_same(last: OperatorDef, group: int, *, bias: bool) -> N
     np.testing.assert_allclose(after, before, rtol=1e-5, atol=1e-5 * np.abs(before).max())
 
 
+def test_a_bias_of_its_own() -> None:
+    """PyTorch's Caffe2 backend wrote one after each convolution."""
+    ops, parameters = [conv(bias=False), operator("Add", ["c", "b"], ["n"], broadcast=1, axis=1)], weights()
+    model = exported(ops, parameters, ["n"])
+    assert [*node_types(model.graph)] == ["Conv"]
+    assert {each.name for each in model.graph.initializer} == {"w", "w_shift"}
+    (before,), (after,) = run(exported(ops, parameters, ["n"], fold_batchnorm=False), {"x": X}), run(model, {"x": X})
+    np.testing.assert_allclose(after, before, rtol=1e-5, atol=1e-5)
+
+
 def test_a_convolution_of_volumes() -> None:
     ops, parameters = [conv(kernels=[3, 3, 3]), NORM], weights(rank=3)
     inputs = {"x": ("float32", ("N", 6, "D", "H", "W"))}
