@@ -42,7 +42,7 @@ class Copies:
 
     def __init__(self, folder: str) -> None:
         session: Any = importlib.import_module("caffe2_backend.runtime.sessions.session")
-        self._store = importlib.import_module("caffe2_backend.workspace.named_workspaces").current()._store
+        self._store = importlib.import_module("caffe2_compat.workspace.named_workspaces").current()._store
         self._sessions: List[Any] = []
         self._before: Dict[str, Tuple[int, int]] = {}
         self._bytes = 0
