@@ -1,4 +1,4 @@
-"""Real Caffe2 in processes of its own: one that runs a list of nets and ends, and one that serves and survives."""
+"""Real Caffe2 in processes of its own, which serve and survive what nets do."""
 
 from conformance.oracle.runs import (
     OracleError,
@@ -7,10 +7,9 @@ from conformance.oracle.runs import (
     find_oracle,
     oracle_packages,
     required_oracle,
-    run_oracle,
     strings_of,
 )
-from conformance.oracle.server import OracleDiedError, OracleServer
+from conformance.oracle.server import OracleDiedError, OracleServer, run_oracle
 
 __all__ = [
     "OracleDiedError",

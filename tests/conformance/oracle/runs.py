@@ -1,11 +1,9 @@
-"""Real Caffe2 in a process of its own, for tests and benchmarks: finds its python and runs nets in it."""
+"""What real Caffe2 is asked to run, and what it answers; where its python is."""
 
 from __future__ import annotations
 
 import json
 import os
-import subprocess
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -59,30 +57,6 @@ def find_oracle() -> Path | None:
     folder = os.environ.get("CAFFE2_ORACLE_DIR")
     python = (Path(folder) if folder else Path.home() / ".cache" / "caffe2-oracle") / "bin" / "python"
     return python if python.is_file() else None
-
-
-def run_oracle(runs: Sequence[OracleRun], *, threads: int = 1) -> list[OracleResult]:
-    """Run nets in real Caffe2, one after another in one process with ``threads`` threads.
-
-    Raises OracleError where Caffe2 is not installed or its process dies.
-    """
-    python = required_oracle()
-    with tempfile.TemporaryDirectory() as folder:
-        request, response = Path(folder, "request.npz"), Path(folder, "response.npz")
-        np.savez_compressed(request, **request_arrays(runs))
-        done = subprocess.run(  # noqa: S603 - the python that the user installed Caffe2 in
-            [python, ORACLE_WORKER, request, response],
-            env=oracle_environment(threads),
-            cwd=folder,  # some operators write files
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode:
-            tail = "\n".join(done.stderr.splitlines()[-10:])
-            raise OracleError(f"real Caffe2 ended with status {done.returncode}:\n{tail}")
-        with np.load(response, allow_pickle=False) as archive:
-            return results_of(dict(archive))
 
 
 def required_oracle() -> Path:

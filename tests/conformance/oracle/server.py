@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import io
 import json
 import math
@@ -14,6 +15,8 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import cache
+from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
@@ -22,6 +25,7 @@ import numpy as np
 from conformance.corpus import Array
 from conformance.oracle.runs import (
     ORACLE_WORKER,
+    OracleError,
     OracleResult,
     OracleRun,
     oracle_environment,
@@ -32,6 +36,7 @@ from conformance.oracle.runs import (
 
 _HEAD: Final = struct.Struct("<Q")
 TIME_LIMIT: Final = 20
+_OF_TESTS: Final = 300
 WAIT_LIMIT: Final = 300.0
 
 
@@ -110,7 +115,7 @@ class OracleServer:
     def _send_request(self, runs: Sequence[OracleRun]) -> None:
         if self._process is None:
             self._process = subprocess.Popen(  # noqa: S603 - the python that the user installed Caffe2 in
-                [self._python, ORACLE_WORKER, "--serve", str(self._time_limit)],
+                [self._python, ORACLE_WORKER, str(self._time_limit)],
                 env=self._environment,
                 cwd=self._folder.name,
                 stdin=subprocess.PIPE,
@@ -153,6 +158,27 @@ class OracleServer:
                 raise EOFError(f"real Caffe2 ended with status {self._process.wait()}")
             data += piece
         return bytes(data)
+
+
+def run_oracle(runs: Sequence[OracleRun]) -> list[OracleResult]:
+    """Run nets in real Caffe2, one after another in one process with one thread.
+
+    Raises OracleError where Caffe2 is not installed or the process dies.
+    """
+    results = []
+    for result in _shared_server(required_oracle()).run_all(runs):
+        if isinstance(result, OracleDiedError):
+            raise OracleError(f"real Caffe2: {result}")
+        results.append(result)
+    return results
+
+
+@cache
+def _shared_server(_python: Path) -> OracleServer:
+    """The server of this process, as loading Caffe2 takes longer than most nets."""
+    server = OracleServer(_OF_TESTS)
+    atexit.register(server.close)
+    return server
 
 
 def _packed(arrays: Mapping[str, Array]) -> bytes:

@@ -1,6 +1,6 @@
-"""Runs nets in real Caffe2: worker.py REQUEST.npz RESPONSE.npz, or --serve SECONDS. See conformance.oracle.runs.
+"""Runs nets in real Caffe2: worker.py SECONDS. See conformance.oracle.server.
 
-With --serve it answers requests on standard input until that ends, each in a process forked from one that has loaded
+It answers requests on standard input until that ends, each in a process forked from one that has loaded
 Caffe2 and run nothing, so that no request meets what an earlier one left, and a crash costs little. Requests and
 responses are eight bytes with the length (little-endian) and the arrays as :func:`unpacked` reads them. Each run of a
 request has a response of its own; a last one has ``end`` in its ``meta``: how the process died, or an empty string.
@@ -33,13 +33,6 @@ from caffe2.python import core, workspace  # type: ignore[import-not-found]  # o
 WAITS = 6
 # Some operators ask for whatever memory their arguments say.
 MEMORY_LIMIT = 4 << 30
-
-
-def main(request_path: str, response_path: str) -> None:
-    """Answer one request."""
-    with np.load(request_path, allow_pickle=False) as archive:
-        arrays = answer_all(dict(archive))
-    np.savez_compressed(response_path, **arrays)
 
 
 def serve(seconds: int) -> None:
@@ -122,18 +115,6 @@ def how_it_ended(status: int) -> str:
 def json_array(value: Any) -> Any:
     """A value as JSON, in an array of bytes."""
     return np.frombuffer(json.dumps(value).encode(), dtype=np.uint8)
-
-
-def answer_all(request: Dict[str, Any]) -> Dict[str, Any]:
-    """The response to a request: every run of it, each in an empty workspace."""
-    meta = []
-    arrays: Dict[str, Any] = {}
-    for index, run in enumerate(json.loads(request["meta"].tobytes().decode())):
-        answered = answer(run, request, index)
-        meta += json.loads(answered.pop("meta").tobytes().decode())
-        arrays.update((f"{index}{name[1:]}", array) for name, array in answered.items())
-    arrays["meta"] = json_array(meta)
-    return arrays
 
 
 def answer(run: Dict[str, Any], request: Dict[str, Any], index: int) -> Dict[str, Any]:
@@ -239,7 +220,4 @@ def measure(net: Any, times: int) -> List[float]:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "--serve":
-        serve(int(sys.argv[2]))
-    else:
-        main(sys.argv[1], sys.argv[2])
+    serve(int(sys.argv[1]))
