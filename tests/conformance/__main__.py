@@ -12,7 +12,7 @@ from typing import Final, get_args
 
 import click
 
-from conformance import report
+from conformance import nodes, report
 from conformance.check import RecurrentForm, Result, Task
 from conformance.corpus import CaseRef, find_cases, is_named
 from conformance.executors import EXECUTORS, NET_EXECUTORS
@@ -88,6 +88,7 @@ def with_more_known(tasks: Sequence[Task], *, stored: bool, sizes: bool) -> list
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write every case's result here.")
 @click.option("--coverage", type=click.Path(path_type=Path), help="Write the coverage page here.")
 @click.option("--write-baseline", is_flag=True, help="Record the passing cases as those that must pass from now on.")
+@click.option("--write-nodes", is_flag=True, help="Count the nodes of exports, and pin those of each operator.")
 @click.option("--show", metavar="NAME", help="Print cases and what they are converted to: ops/Relu, or ops/Relu/003.")
 @click.option("--verbose", is_flag=True, help="Say every finding and give tracebacks in full.")
 def main(
@@ -105,6 +106,7 @@ def main(
     json_file: Path | None,
     coverage: Path | None,
     write_baseline: bool,
+    write_nodes: bool,
     show: str | None,
     verbose: bool,
 ) -> None:
@@ -117,23 +119,26 @@ def main(
         return
     groups = [name for name in types.split(",") if name] + _groups_changed_since(changed)
     partial = bool(groups) or stored or sizes or sample > 1 or corpus.resolve() != GOLDEN
-    if write_baseline and (partial or opset or executor != "onnxruntime" or recurrent != ("auto",) or gradients):
-        raise click.UsageError("the baseline is written from a whole run over the golden corpus with default options")
+    other = partial or opset or executor != "onnxruntime" or recurrent != ("auto",) or gradients
+    if other and (write_baseline or write_nodes):
+        raise click.UsageError(
+            "the baseline and the nodes are of a whole run over the golden corpus with default options"
+        )
     refs = select(find_cases(corpus), groups, gradients=gradients, sample=sample)
     if missing := unmatched(refs, groups):
         hint = "" if gradients else "; --gradients includes gradient operators that have no converter"
         raise click.UsageError(f"{corpus} has no cases of {', '.join(missing)}{hint}")
     if not refs:
         raise click.UsageError(f"{corpus} has no cases")
+    if write_nodes:
+        click.echo(nodes.write_nodes(refs))
+        return
     tasks = with_more_known(make_tasks(refs, executor, recurrent, opset), stored=stored, sizes=sizes)
     results = _run(tasks, jobs)
     click.echo(report.table(results))
     if text := report.details(results, verbose=verbose):
         click.echo("\n" + text)
-    if json_file:
-        json_file.write_text(json.dumps(report.as_json(results), indent=1) + "\n", encoding="utf-8")
-    if coverage:
-        coverage.write_text(report.coverage_page(results), encoding="utf-8")
+    _write_reports(results, json_file, coverage)
     if write_baseline:
         before = report.read_baseline(BASELINE)
         now = report.write_baseline(BASELINE, results)
@@ -157,6 +162,14 @@ def _groups_changed_since(commit: str | None) -> list[str]:
     if not groups:
         sys.exit(0)
     return groups
+
+
+def _write_reports(results: Sequence[Result], json_file: Path | None, coverage: Path | None) -> None:
+    """Write the results as JSON, and the coverage page, where they are asked for."""
+    if json_file:
+        json_file.write_text(json.dumps(report.as_json(results), indent=1) + "\n", encoding="utf-8")
+    if coverage:
+        coverage.write_text(report.coverage_page(results), encoding="utf-8")
 
 
 def _show(corpus: Path, name: str) -> None:

@@ -41,6 +41,15 @@ _ROWWISE: Final = frozenset(
         ),
     }
 )
+_FROM_ROWS: Final = frozenset(
+    {
+        "FusedRandRowwiseQuantizedToFloat",
+        "Fused8BitRowwiseQuantizedHalfScaleBiasToFloat",
+        "Fused8BitRowwiseQuantizedHalfScaleBiasToHalfFloat",
+        *(f"Fused{bits}BitRowwiseQuantizedTo{kind}" for bits in (2, 4, 8) for kind in ("Float", "Half", "HalfFloat")),
+        *(f"SparseLengths{kind}Fused{bits}BitRowwise" for bits in (2, 4, 8) for kind in ("Mean", "Sum", "WeightedSum")),
+    }
+)
 _CONVOLUTIONS: Final = ("Conv", "Conv1D", "Conv2D", "Conv3D")
 _NORMS: Final = ("LayerNorm", "GroupNorm", "SpatialBN", "RMSNorm")
 _SLOPES: Final = ("PReluGradient", "LeakyReluGradient", "SwishGradient")
@@ -175,14 +184,10 @@ FLOATS: Final = (
     ),
     Deviation(
         "a code times its scale leaves the range before the bias is added: Caffe2 rounds the sum alone",
-        frozenset(
-            {
-                "FusedRandRowwiseQuantizedToFloat",
-                *(f"Fused{bits}BitRowwiseQuantizedTo{kind}" for bits in (2, 4, 8) for kind in ("Float", "HalfFloat")),
-            }
-        ),
+        _FROM_ROWS,
         overflows_midway,
     ),
+    Deviation("a stored scale or minimum of a row that is a NaN: an infinity is decoded", _FROM_ROWS, has_nan),
     Deviation(
         "Caffe2 computes log(exp(x) + 1), which is infinite from 88.7 on; ONNX's Softplus is not",
         frozenset({"Softplus"}),
