@@ -18,6 +18,7 @@ from caffe2_backend.runtime.program.compiler import Compiler
 from caffe2_backend.runtime.program.conversion import Lowered
 from caffe2_backend.runtime.program.interface import NetInterface
 from caffe2_backend.runtime.program.large_inputs import LargeInputs
+from caffe2_backend.runtime.program.operand_checks import OperandChecks
 from caffe2_backend.runtime.program.origin import Origin
 from caffe2_backend.runtime.program.runs.array_runs import ArrayRuns
 from caffe2_backend.runtime.program.runs.late_blobs import LateBlobs
@@ -29,7 +30,7 @@ from caffe2_backend.runtime.program.variant import LastKind, Variant
 from caffe2_backend.runtime.program.variant_builder import VariantBuilder
 from caffe2_backend.runtime.sessions.session_options import DEFAULTS, SessionOptions
 from caffe2_backend.runtime.values import Array, DeviceTensor, Int8Tensor, Tensor, Value
-from caffe2_bridge.diagnostics import BridgeError, RunError
+from caffe2_bridge.diagnostics import BridgeError, Location, RunError
 from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.netdef.views import NetView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
@@ -77,6 +78,7 @@ class Program:
         self.name = NetView(net).name
         self.device = device
         self._compiler = Compiler(net, given_init, self.interface, origin, steps=bool(feeds))
+        self._checks = OperandChecks(net, origin or Origin(Location(self.name)))
         pairs = {**{name: name for name in self.interface.state}, **feeds}
         self._builder = VariantBuilder(self.interface, device, options, pairs)
         self._large = LargeInputs(net)
@@ -173,6 +175,7 @@ class Program:
             ConversionError: the net cannot be converted.
             RunError: the run failed.
         """
+        self._checks.require(given)
         variant = self._variant_for(given, constants)
         values, given = variant.step(given, burst, held)
         if not (self._compiler.sized or large_states(self.interface.tables, given)):  # it would refer to them
@@ -186,6 +189,7 @@ class Program:
 
     def run_again(self, again: RepeatedRuns) -> Results:
         """As :meth:`run`, once. Raises RunError if the run failed."""
+        self._checks.require(again.given)
         values = again.run()
         if self._repeated is not None:
             self._repeated = again
