@@ -8,7 +8,9 @@ from __future__ import annotations
 import builtins
 import inspect
 import operator
+import warnings
 from collections.abc import Callable
+from types import FrameType
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -25,6 +27,8 @@ __all__ = [
     "elements",
     "field_label",
     "getargspec",
+    "ignore_library",
+    "outer_frame",
     "single",
 ]
 
@@ -38,6 +42,8 @@ _OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "Mod": operator.mod,
     "Pow": operator.pow,
 }
+# The modules that run a program, and are no part of it.
+_RUNNERS: Final = frozenset({"caffe2_backend.caffe2_python.hook.run", "runpy"})
 _PYTHON_NUMBERS: Final = (int, float)
 # Kinds of NumPy's types; of two of one category, an array's type was the type of the result.
 _CATEGORIES: Final = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
@@ -50,6 +56,21 @@ class ArgSpec(NamedTuple):
     varargs: str | None
     keywords: str | None
     defaults: tuple[Any, ...] | None
+
+
+def ignore_library(path: str) -> None:
+    """Warn that a library of native operators, as ``dyndep.InitOpsLibrary`` loads them, is not loaded."""
+    warnings.warn(
+        f"{path} is not loaded: its operators are native code for Caffe2's own runtime; nets that use them do not run",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+
+
+def outer_frame(frame: FrameType) -> FrameType | None:
+    """The frame that called another one; None for the one that runs the program itself."""
+    outer = frame.f_back
+    return None if outer is not None and outer.f_globals.get("__name__") in _RUNNERS else outer
 
 
 def getargspec(function: Callable[..., Any]) -> ArgSpec:

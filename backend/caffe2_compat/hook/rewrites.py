@@ -66,6 +66,16 @@ REWRITES: Final = (
         "",
         "PyTorch 2 removed handles of tensors: the extension passes the tensors themselves",
     ),
+    _rewrite(
+        r"(?<=with extension_loader\.DlopenGuard\(\):\n)( +)ctypes\.CDLL\(path\)",
+        rf"\1{NAME}.ignore_library(path)",
+        "a library of native operators is made for Caffe2's own runtime",
+    ),
+    _rewrite(
+        r"(?<=f_code\.co_name\)\)\n)( +)frame = frame\.f_back\b",
+        rf"\1frame = {NAME}.outer_frame(frame)",
+        "the frames of this project's command line around a program are not the program's",
+    ),
     _rewrite(r"\bd\.label ==", f"{NAME}.field_label(d) ==", "protobuf 7 removed FieldDescriptor.label"),
 )
 

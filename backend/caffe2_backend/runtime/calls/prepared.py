@@ -11,6 +11,7 @@ from caffe2_backend.runtime.blobs.frame import Frame
 from caffe2_backend.runtime.blobs.host_fills import run_fill, split_fills
 from caffe2_backend.runtime.blobs.results import Blobs, Results
 from caffe2_backend.runtime.host.collecting import CollectingFrame
+from caffe2_backend.runtime.host.registry import require_known_operators
 from caffe2_backend.runtime.host.stages import Stage, TensorStage, make_stages
 from caffe2_backend.runtime.memory import lack_of_memory
 from caffe2_backend.runtime.placement.report import Placement
@@ -116,7 +117,10 @@ def prepare_net(
         device: see :func:`make_program`.
         options: of sessions.
         location: of a body; None for other nets.
+
+    Raises RunError for an operator without outputs of which nothing is known.
     """
+    require_known_operators(net, without_outputs=True)
     own = NetDef()
     own.CopyFrom(net)
     init = is_init_net(own)

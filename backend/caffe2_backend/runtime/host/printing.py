@@ -1,4 +1,4 @@
-"""Print: tensors as text, in the log or in a file."""
+"""Print and Summarize: tensors, and statistics of them, as text, in the log or in a file."""
 
 from __future__ import annotations
 
@@ -39,22 +39,45 @@ def print_tensor(op: HostOp) -> None:
         kind = value.type_name if isinstance(value, HostObject) else _TYPE_NAMES["object"]
         logger.info("Blob of type: %s", kind)
         return
-    text = _describe(op, name, op.array(0), op.args.integer("limit", default=0) or _LIMIT)
-    if op.args.flag("to_file", default=False):
-        path = _log_file(op, name)
-        try:
-            require_replaceable(path)
-            with path.open("a" if turn else "w", encoding="utf-8") as file:
-                file.write(text + "\n")
-        except OSError as error:
-            raise op.error(f"the file {path} cannot be written: {error.strerror}") from None
-    else:
+    _put(op, _describe(op, name, op.array(0), op.args.integer("limit", default=0) or _LIMIT), "log", is_first=not turn)
+
+
+@family.runs("Summarize")
+def summarize(op: HostOp) -> None:
+    """Summarize(X; to_file=0) -> Y: minimum, maximum, mean and standard deviation of a tensor of float, float [4].
+
+    They also go to the log of this module, or to the file ``<root folder>/<blob>.summary``, as those of Print.
+    """
+    x = op.array(0, np.float32).reshape(-1)
+    if not x.size:
+        raise op.error(f"blob {op.inputs[0]!r} must not be empty")
+    mean = x.mean(dtype=np.float64)
+    deviation = np.sqrt(np.square(x - mean).sum() / max(x.size - 1, 1))
+    found = np.array([x.min(), x.max(), mean, deviation], np.float32)
+    is_first = not op.state.setdefault("turn", 0)
+    op.state["turn"] += 1
+    _put(op, " ".join(map(_element, found)), "summary", is_first=is_first)
+    if op.outputs:
+        op.set(0, found)
+
+
+def _put(op: HostOp, text: str, extension: str, *, is_first: bool) -> None:
+    """Write a line to the file of the first input, if ``to_file`` is set, or else to the log."""
+    if not op.args.flag("to_file", default=False):
         logger.info("%s", text)
+        return
+    path = _text_file(op, op.inputs[0], extension)
+    try:
+        require_replaceable(path)
+        with path.open("w" if is_first else "a", encoding="utf-8") as file:
+            file.write(text + "\n")
+    except OSError as error:
+        raise op.error(f"the file {path} cannot be written: {error.strerror}") from None
 
 
-def _log_file(op: HostOp, name: str) -> Path:
+def _text_file(op: HostOp, name: str, extension: str) -> Path:
     """The file of a blob in the root folder. Raises RunError for a name that leaves the folder."""
-    path = Path(op.frame.files.path(f"{name.lstrip('/')}.log"))  # as in Caffe2, which joins both with a slash
+    path = Path(op.frame.files.path(f"{name.lstrip('/')}.{extension}"))  # as in Caffe2, which joins both with a slash
     if "\0" in name or not path.resolve().is_relative_to(Path(op.frame.files.root).resolve()):
         raise op.error(f"the file of blob {name!r} must be in the root folder")
     return path

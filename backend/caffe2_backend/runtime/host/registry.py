@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Final
 
 from caffe2_backend.runtime.host import (
@@ -19,9 +20,12 @@ from caffe2_backend.runtime.host import (
 )
 from caffe2_backend.runtime.host.family import HostFunction
 from caffe2_bridge.control import Role, control_class, control_of
+from caffe2_bridge.diagnostics import Location, RunError
 from caffe2_bridge.netdef.views import ArgumentError, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_bridge.registry import merge
+from caffe2_bridge.schemas import operator_schema
+from caffe2_frontend import supported_operators
 
 HOST_OPERATORS: Final[Mapping[str, HostFunction]] = merge((
     blob_names.family,
@@ -41,7 +45,28 @@ def is_host_operator(op: OperatorDef) -> bool:
     """Whether an operator runs on the host, between the stages of a net."""
     if op.type == "Iter" and op.input:  # only its old form keeps something
         return False
+    if op.type == "Summarize" and op.output:  # only its text needs the host
+        return any(argument.name == "to_file" and argument.i for argument in op.arg) and not op.domain
     return op.type in HOST_OPERATORS and not op.domain
+
+
+def require_known_operators(net: NetDef, *, without_outputs: bool = False) -> None:
+    """Raise RunError for the first operator of a type that neither real Caffe2 nor this runtime has.
+
+    ``without_outputs``: only for one without outputs, which a conversion does not look at.
+    """
+    for index, op in enumerate(net.op):
+        if op.domain or (without_outputs and op.output) or operator_schema(op.type) is not None:
+            continue
+        if op.type not in HOST_OPERATORS and op.type not in _converted():
+            error = RunError(f"{Location(net.name or 'net', index, op.type, op.name)}: no operator has this type")
+            error.operator = index
+            raise error
+
+
+@cache
+def _converted() -> frozenset[str]:
+    return frozenset(op_type for types in supported_operators().values() for op_type in types)
 
 
 def has_host_operators(net: NetDef) -> bool:

@@ -7,7 +7,8 @@ with bodies that hold host operators are stages, too: their bodies are nets that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, Final, Protocol
 
 from caffe2_backend.runtime.blobs.burst import ONCE, Burst
@@ -29,9 +30,9 @@ from caffe2_backend.runtime.program.origin import Origin
 from caffe2_backend.runtime.program.program import Program
 from caffe2_backend.runtime.sessions.session_options import SessionOptions
 from caffe2_backend.runtime.stepping.bodies import WALKED, BodyRunner
-from caffe2_backend.runtime.values import DeviceTensor, Value
+from caffe2_backend.runtime.values import DeviceTensor, NoBlobError, Value
 from caffe2_bridge.control import ControlOperator, control_of
-from caffe2_bridge.diagnostics import Location, RunError
+from caffe2_bridge.diagnostics import BridgeError, ConversionError, Location, RunError
 from caffe2_bridge.netdef.views import ArgumentError, NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_bridge.schemas import count_violation, operator_schema
@@ -64,10 +65,27 @@ PrepareBody = Callable[[NetDef, Location], Stage]
 
 
 class TensorStage:
-    """Operators on tensors, as one program; ``constant``: they are of a net that reads nothing."""
+    """Operators on tensors, as one program.
 
-    def __init__(self, program: Runnable, ops: Iterable[OpView], *, constant: bool) -> None:
+    Args:
+        program: the program.
+        ops: the operators.
+        make_alone: makes the program of one of them.
+        location: of the net.
+        constant: whether they are of a net that reads nothing.
+    """
+
+    def __init__(
+        self,
+        program: Runnable,
+        ops: Sequence[OpView],
+        make_alone: Callable[[OpView], Runnable],
+        location: Location,
+        *,
+        constant: bool,
+    ) -> None:
         self.program = program
+        self._ops, self._make_alone, self._location = ops, make_alone, location
         self.states = program.interface.state
         self._plain = program if isinstance(program, Program) and not self.states else None
         self._constant = constant
@@ -87,12 +105,17 @@ class TensorStage:
         """Run once, or a burst of steps: read the inputs at one moment, and write the results at one moment.
 
         Of runs in several threads that update the same blobs, one begins when the other has ended: no update is lost.
+        If an operator fails, the blobs that those before it wrote stay, as in Caffe2. Raises RunError, ConversionError.
         """
-        if self.states:
-            with frame.updating(self.states):
+        with frame.updating(self.states) if self.states else nullcontext():
+            try:
                 self._run(frame, burst)
-        else:
-            self._run(frame, burst)
+            except NoBlobError:  # Caffe2 raises when it creates the net
+                raise
+            except (RunError, ConversionError) as error:
+                if not self.program.updates_in_place:  # nothing has changed
+                    self._run_until_failure(frame, error)
+                raise
         for key in self._statistics:
             GLOBAL_STATISTICS.add(key, burst.steps)
 
@@ -116,6 +139,28 @@ class TensorStage:
             if writes.value != before and self.states:
                 results = self._without_overwritten(results, given, frame.view)
             frame.commit(results, constant=self._constant)
+
+    def _run_until_failure(self, frame: Frame, error: BridgeError) -> None:
+        """Run one operator at a time, after a run of all that failed. Raises the error of the one that fails."""
+        if len(self._ops) == 1 and isinstance(error, RunError):
+            raise self._named(error, self._ops[0]) from error
+        for op in self._ops if len(self._ops) > 1 else ():
+            alone = TensorStage(self._make_alone(op), (), self._make_alone, self._location, constant=False)
+            try:
+                alone._run(frame, ONCE)
+            except RunError as failure:
+                raise self._named(failure, op) from error
+            except ConversionError:
+                raise error from None  # with all findings
+
+    def _named(self, failure: RunError, op: OpView) -> RunError:
+        """The error of an operator, with its location and inputs."""
+        if failure.operator is not None:
+            return failure
+        here = Location(self._location.net, op.index, op.type, op.name, self._location.path)
+        named = RunError(f"{here} (inputs: {', '.join(op.inputs)}): {failure}")
+        named.operator = op.index
+        return named
 
     def _without_overwritten(self, results: Results, given: Mapping[str, Value], blobs: Blobs) -> Results:
         """The results without states that were fed, or written by a net that does not read them, during the run.
@@ -228,9 +273,13 @@ def make_stages(
         prepare: prepares a body.
         constant: whether the net reads nothing.
     """
+
+    def make_alone(op: OpView) -> Runnable:
+        return make_program(_part(net, [op], set()), device, options, origin=Origin(location, [op.index]))
+
     if not has_host_operators(net):
         program = make_program(net, device, options, origin=Origin(location))
-        return (TensorStage(program, NetView(net).ops, constant=constant),)
+        return (TensorStage(program, NetView(net).ops, make_alone, location, constant=constant),)
     effects = analyse(net, location, [])
     declared, updated = set(declared_outputs(net)), updated_in_place(net, effects)
     stages: list[Stage] = []
@@ -248,7 +297,9 @@ def make_stages(
             keep = _kept(effects, group)
             origin = Origin(location, [op.index for op in group])
             program = make_program(part, device, options, keep=keep, origin=origin, updated=updated)
-            stages.append(TensorStage(program, group, constant=False))  # a host operator may read what changes
+            stages.append(
+                TensorStage(program, group, make_alone, location, constant=False)
+            )  # a host operator may read what changes
     return tuple(stages)
 
 

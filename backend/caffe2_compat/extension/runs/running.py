@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from caffe2_backend.runtime.calls.blob_workspace import Workspace
+from caffe2_backend.runtime.host.registry import require_known_operators
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_compat.extension.flags import check_finite
@@ -34,8 +35,10 @@ def read_net(content: Any) -> NetDef:
 def create_operands(workspace: Workspace, net: NetDef) -> None:
     """Create the blobs that a net writes, as Caffe2 does when it creates the net.
 
-    Raises RunError if an input of an operator exists neither in the workspace nor by an operator before it.
+    Raises RunError if an operator is not known, or an input of one exists neither in the workspace nor by an operator
+    before it.
     """
+    require_known_operators(net)
     for op in net.op:
         for name in op.input:
             if not workspace.has_blob(name):

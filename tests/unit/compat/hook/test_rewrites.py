@@ -131,3 +131,30 @@ def test_assignments_keep_their_other_rules() -> None:
     assert (names["a"].tolist(), names["d"], names["n"]) == ([-1, 2, 3], {"k": [1]}, [[]])
     with pytest.raises(ValueError, match="sequence"):
         exec(compile_source("a[0] = [1, 2]", "t.py"), names)  # noqa: S102 - the rewritten source
+
+
+def test_libraries_of_native_operators_are_named_and_not_loaded() -> None:
+    source = "with extension_loader.DlopenGuard():\n            ctypes.CDLL(path)\n"
+    rewritten = rewrite(source)
+    assert rewritten == f"with extension_loader.DlopenGuard():\n            {compat.NAME}.ignore_library(path)\n"
+    assert rewrite("ctypes.CDLL(path)") == "ctypes.CDLL(path)", "what a program loads itself is loaded"
+    with pytest.warns(RuntimeWarning, match=r"my_ops\.so is not loaded"):
+        compat.ignore_library("my_ops.so")
+
+
+def test_lines_that_added_an_operator_end_where_the_program_begins() -> None:
+    """The frames of the command that runs the program, whose module has another name here, are left out."""
+    line = "result.append((frame.f_lineno, frame.f_code.co_name))\n        frame = frame.f_back\n"
+    assert f"frame = {compat.NAME}.outer_frame(frame)" in rewrite(line)
+    frame = inspect.currentframe()
+    assert frame is not None
+    assert compat.outer_frame(frame) is frame.f_back
+
+    def inner() -> object:
+        here = inspect.currentframe()
+        assert here is not None
+        return compat.outer_frame(here)
+
+    names: dict[str, Any] = {"__name__": "caffe2_backend.caffe2_python.hook.run", "inner": inner}
+    exec("def run(): return inner()\nfound = run()", names)  # noqa: S102 - a caller of this module's name
+    assert names["found"] is None

@@ -70,3 +70,28 @@ def test_a_file_holds_what_one_net_printed(tmp_path: Path) -> None:
     workspace.feed("no/folder", THIRDS)
     with pytest.raises(RunError, match="cannot be written"):
         workspace.run_operator_once(operator("Print", ["no/folder"], [], to_file=1))
+
+
+def test_summaries_are_appended_to_the_file_of_the_blob(tmp_path: Path) -> None:
+    """Recorded from real Caffe2: the text, and the output."""
+    workspace = Workspace()
+    workspace.root_folder = str(tmp_path)
+    workspace.feed("x", np.array([1, 2, 3, 6], np.float32))
+    ops = [operator("Summarize", ["x"], [], to_file=1), operator("Summarize", ["x"], ["stats"], to_file=1)]
+    for index, op in enumerate(ops):
+        workspace.create_net(NetDef(name=f"net{index}", op=[op]))
+        for _ in range(2):
+            workspace.run_net(f"net{index}")
+        assert (tmp_path / "x.summary").read_text() == "1 6 3 2.16025\n" * 2
+    np.testing.assert_allclose(workspace.fetch("stats"), [1, 6, 3, 2.1602468])  # type: ignore[arg-type]
+
+
+def test_a_summary_without_a_file_or_an_output_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    workspace = Workspace()
+    workspace.feed("x", np.array([2], np.float32))
+    with caplog.at_level(logging.INFO):
+        workspace.run_operator_once(operator("Summarize", ["x"], []))
+    assert caplog.messages[-1] == "2 2 2 0"
+    workspace.feed("x", np.zeros(0, np.float32))
+    with pytest.raises(RunError, match="must not be empty"):
+        workspace.run_operator_once(operator("Summarize", ["x"], []))

@@ -180,3 +180,49 @@ def test_a_child_finds_the_blobs_of_its_parent() -> None:
     assert child.fetch("y") == 4
     assert child.blobs() == ["x", "y"]
     assert parent.blobs() == ["x"]
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_what_ran_before_an_error_stays(cut: bool) -> None:
+    workspace = Workspace()
+    for name, shape in {"a": (2, 2), "v": (3, 5), "count": (1,), "one": (1,)}.items():
+        workspace.feed(name, np.ones(shape, np.float32))
+    ops = [
+        operator("Scale", ["a"], ["w"], scale=5.0),
+        *([operator("Print", ["w"], [])] if cut else []),
+        operator("Add", ["count", "one"], ["count"]),
+        operator("MatMul", ["w", "v"], ["z"]),
+        operator("Copy", ["one"], ["later"]),
+    ]
+    net = NetDef(name="net", op=ops)
+    for _ in range(2):
+        with pytest.raises((RunError, ConversionError), match=rf"net\[{2 + cut}\] MatMul"):
+            workspace.run_net_once(net)
+    assert workspace.fetch("w").tolist() == [[5, 5], [5, 5]]  # type: ignore[union-attr]  # an array
+    assert workspace.fetch("count").tolist() == [3]  # type: ignore[union-attr]
+    assert not {"z", "later"} & set(workspace.blobs())
+
+
+def test_an_error_while_a_net_runs_names_the_operator_and_its_inputs() -> None:
+    workspace = Workspace()
+    workspace.feed("table", np.ones((3, 2), np.float32))
+    workspace.feed("ids", np.array([0, 9]))
+    net = NetDef(name="net", op=[operator("Copy", ["ids"], ["i"]), operator("Gather", ["table", "i"], ["rows"])])
+    with pytest.raises(RunError, match=r"net\[1\] Gather \(inputs: table, i\): ") as caught:
+        workspace.run_net_once(net)
+    assert caught.value.operator == 1
+    assert workspace.fetch("i").tolist() == [0, 9]  # type: ignore[union-attr]
+
+
+def test_an_operator_without_outputs_that_nobody_knows_is_refused() -> None:
+    workspace = Workspace()
+    workspace.feed("x", np.ones(1, np.float32))
+    unknown = operator("NoSuchOperator", ["x"], [])
+    net = NetDef(name="net", op=[operator("Copy", ["x"], ["y"]), unknown])
+    for run in (workspace.run_net_once, workspace.create_net):
+        with pytest.raises(RunError, match=r"net\[1\] NoSuchOperator: no operator has this type") as caught:
+            run(net)
+        assert caught.value.operator == 1
+    with pytest.raises(RunError, match="NoSuchOperator: no operator has this type"):
+        workspace.run_operator_once(unknown)
+    workspace.create_net(NetDef(name="other", op=[operator("Conv_ENGINE_MADE_UP", ["x", "x"], [])]))
