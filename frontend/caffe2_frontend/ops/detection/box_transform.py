@@ -33,6 +33,8 @@ def bbox_transform(op: Op) -> tuple[Value, Value]:
     how = box_arguments(op, rotated=op.args.flag("rotated", default=False))
     apply_scale = op.args.flag("apply_scale", default=True)
     rois, deltas, info = op.input(0), op.input(1), op.input(2)
+    op.dims.name(op.shape(info)[0], "N")
+    op.dims.equate(op.shape(rois)[0], op.shape(deltas)[0])
     images, counts = _images(op, rois, info, how.dims)
     height, width, scale = columns(op, op.emit("Gather", info, images, axis=0), 3)
     # Boxes and images [N, 1, 1] broadcast with the deltas of all classes, [N, classes, 1].

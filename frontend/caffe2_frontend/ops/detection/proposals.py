@@ -84,6 +84,10 @@ def generate_proposals(op: Op) -> tuple[Value, ...]:
     op.args.ignore("correct_transform_coords")
     for value, (what, rank) in zip(op.inputs, _OPERANDS, strict=True):
         require_rank(op, value, rank, what)
+    images = [op.shape(value)[0] for value in op.inputs[:3]]
+    op.dims.name(images[0], "N")
+    for image in images[1:]:
+        op.dims.equate(images[0], image)
     dims = op.static_dim(op.input(3), 1)
     if dims is not None and dims not in (4, 5):
         op.unsupported(f"anchors must have 4 or 5 columns, not {dims}", code="invalid-operands")

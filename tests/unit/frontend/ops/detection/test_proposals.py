@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from conformance.recording import operator
 from support.exports import Specs, export
 
 from caffe2_bridge.diagnostics import ConversionError
-from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
+from caffe2_bridge.graph_edit import construct_init_net_from_params
+from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
+from caffe2_frontend import to_onnx
 
 RANKS = {"scores": 4, "bbox_deltas": 4, "im_info": 2, "anchors": 2}
 
@@ -36,3 +39,20 @@ def test_levels_that_no_net_has_are_refused_at_once(op: OperatorDef, message: st
     inputs: Specs = {"X": ("float32", (None, 5)), "I": ("float32", (None,) * 4)}
     with pytest.raises(ConversionError, match=message):
         export(op, {op.input[0]: inputs[op.input[0]]})
+
+
+def test_the_columns_of_im_info_are_known_and_its_rows_are_images() -> None:
+    """Real Caffe2 requires [images, 3]."""
+    ops = [
+        operator("GenerateProposals", list(RANKS), ["rois", "probs"]),
+        operator("BBoxTransform", ["rois", "deltas", "im_info"], ["boxes"]),
+    ]
+    init = construct_init_net_from_params({"anchors": np.zeros((3, 4), np.float32)})
+    model = to_onnx(NetDef(name="net", op=ops), init, outputs=["boxes"])
+    shapes = {
+        each.name: [dim.dim_param or dim.dim_value for dim in each.type.tensor_type.shape.dim]
+        for each in model.graph.input
+    }
+    assert shapes["im_info"] == ["N", 3]
+    assert shapes["scores"][:2] == ["N", 3]
+    assert shapes["bbox_deltas"][:2] == ["N", 12]
