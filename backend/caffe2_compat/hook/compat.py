@@ -43,7 +43,7 @@ _OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "Pow": operator.pow,
 }
 # The modules that run a program, and are no part of it.
-_RUNNERS: Final = frozenset({"caffe2_backend.caffe2_python.hook.run", "runpy"})
+_RUNNERS: Final = frozenset({"caffe2_compat.hook.run", "runpy"})
 _PYTHON_NUMBERS: Final = (int, float)
 # Kinds of NumPy's types; of two of one category, an array's type was the type of the result.
 _CATEGORIES: Final = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}

@@ -155,6 +155,6 @@ def test_lines_that_added_an_operator_end_where_the_program_begins() -> None:
         assert here is not None
         return compat.outer_frame(here)
 
-    names: dict[str, Any] = {"__name__": "caffe2_backend.caffe2_python.hook.run", "inner": inner}
+    names: dict[str, Any] = {"__name__": "caffe2_compat.hook.run", "inner": inner}
     exec("def run(): return inner()\nfound = run()", names)  # noqa: S102 - a caller of this module's name
     assert names["found"] is None
