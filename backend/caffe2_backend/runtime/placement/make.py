@@ -10,13 +10,16 @@ from caffe2_backend.runtime.partition.staged import StagedProgram
 from caffe2_backend.runtime.placement.automatic import PlacedProgram
 from caffe2_backend.runtime.program.origin import Origin
 from caffe2_backend.runtime.program.program import Program
+from caffe2_backend.runtime.program.row_updates.program import RowUpdateProgram, row_updates
 from caffe2_backend.runtime.sessions.session_options import SessionOptions
+from caffe2_bridge.diagnostics import Location
 from caffe2_bridge.diagnostics.log import log_new_diagnostics
 from caffe2_bridge.init.init_net import InitNet
+from caffe2_bridge.netdef.views import NetView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_bridge.ssa.outputs import omitted_outputs
 
-Runnable: TypeAlias = Program | StagedProgram | PlacedProgram
+Runnable: TypeAlias = Program | StagedProgram | PlacedProgram | RowUpdateProgram
 
 
 def make_program(
@@ -48,5 +51,8 @@ def make_program(
         gpu = None if device is None else device_index(device)
         return StagedProgram(net, options, gpu, init=init, state=state, keep=keep, origin=origin, updated=updated)
     if device is None or device == CPU:
+        here = origin or Origin(Location(NetView(net).name))
+        if state and init is None and not options.providers and (updates := row_updates(net, here.net)):
+            return RowUpdateProgram(net, updates, options, keep, here, updated)
         return Program(net, CPU, options, keep, init=init, state=state, origin=origin, updated=updated)
     return PlacedProgram(net, device, options, init=init, state=state, keep=keep, origin=origin, updated=updated)

@@ -1,0 +1,117 @@
+"""Optimizers on rows of tables, as loops: a repeated id sees the row as the one before it left it, as in Caffe2.
+
+They are compiled by numba, once for a machine, and are ordinary Python without it. Tables are [R, W], moments of rows
+[R], gradients [K, W] and ids [K]; all numbers are float32, in Caffe2's order of operations.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.util
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+
+@functools.cache
+def is_available() -> bool:
+    """Whether numba is installed."""
+    return importlib.util.find_spec("numba") is not None
+
+
+@functools.cache
+def compiled(kernel: Callable[..., None]) -> Callable[..., None]:
+    """A kernel as machine code, which is kept on the disk. The lock of Python is released while it runs."""
+    numba: Any = importlib.import_module("numba")
+    made: Callable[..., None] = numba.njit(cache=True, nogil=True, error_model="numpy")(kernel)
+    return made
+
+
+def adagrad(ids: Any, grads: Any, table: Any, moment: Any, lr: Any, epsilon: Any, decay: Any) -> None:
+    """SparseAdagrad."""
+    for k in range(ids.size):
+        i = ids[k]
+        for j in range(table.shape[1]):
+            grad = grads[k, j]
+            if decay != 0:
+                grad = table[i, j] * decay + grad
+            grown = moment[i, j] + grad * grad
+            moment[i, j] = grown
+            table[i, j] += grad * (lr / (np.sqrt(grown) + epsilon))
+
+
+def row_adagrad(ids: Any, grads: Any, table: Any, moment: Any, lr: Any, epsilon: Any, decay: Any) -> None:
+    """RowWiseSparseAdagrad."""
+    width = table.shape[1]
+    for k in range(ids.size):
+        i = ids[k]
+        total = np.float32(0)
+        for j in range(width):
+            grad = table[i, j] * decay + grads[k, j] if decay != 0 else grads[k, j]
+            total += grad * grad
+        moment[i] += total / np.float32(width)
+        rate = lr / (np.sqrt(moment[i]) + epsilon)
+        for j in range(width):
+            grad = table[i, j] * decay + grads[k, j] if decay != 0 else grads[k, j]
+            table[i, j] += grad * rate
+
+
+def adam(
+    ids: Any, grads: Any, table: Any, moment1: Any, moment2: Any, rate: Any, beta1: Any, beta2: Any, epsilon: Any
+) -> None:
+    """SparseAdam; ``rate`` is the learning rate times the corrections of both moments."""
+    one = np.float32(1)
+    for k in range(ids.size):
+        i = ids[k]
+        for j in range(table.shape[1]):
+            grad = grads[k, j]
+            first = moment1[i, j] * beta1 + grad * (one - beta1)
+            second = moment2[i, j] * beta2 + grad * grad * (one - beta2)
+            moment1[i, j], moment2[i, j] = first, second
+            table[i, j] += first * rate / (np.sqrt(second) + epsilon)
+
+
+def row_adam(
+    ids: Any, grads: Any, table: Any, moment1: Any, moment2: Any, rate: Any, beta1: Any, beta2: Any, epsilon: Any
+) -> None:
+    """RowWiseSparseAdam."""
+    one, width = np.float32(1), table.shape[1]
+    for k in range(ids.size):
+        i = ids[k]
+        total = np.float32(0)
+        for j in range(width):
+            total += grads[k, j] * grads[k, j]
+        moment2[i] = moment2[i] * beta2 + total / np.float32(width) * (one - beta2)
+        divisor = np.sqrt(moment2[i]) + epsilon
+        for j in range(width):
+            moment1[i, j] = moment1[i, j] * beta1 + grads[k, j] * (one - beta1)
+            table[i, j] += moment1[i, j] * rate / divisor
+
+
+def momentum(ids: Any, grads: Any, moment: Any, table: Any, lr: Any, factor: Any, nesterov: Any, adjusted: Any) -> None:
+    """SparseMomentumSGDUpdate; ``adjusted`` [K, W] is overwritten with the steps."""
+    for k in range(ids.size):
+        i = ids[k]
+        for j in range(table.shape[1]):
+            before = moment[i, j]
+            new = grads[k, j] * lr + before * factor
+            step = new * (np.float32(1) + factor) - before * factor if nesterov else new
+            moment[i, j] = new
+            adjusted[k, j] = step
+            table[i, j] -= step
+
+
+def scale_rows(ids: Any, table: Any, weight: Any) -> None:
+    """Multiply rows, once per occurrence of their id."""
+    for k in range(ids.size):
+        for j in range(table.shape[1]):
+            table[ids[k], j] *= weight
+
+
+def add_rows(ids: Any, rows: Any, table: Any, weight: Any) -> None:
+    """Add rows times a weight."""
+    for k in range(ids.size):
+        for j in range(table.shape[1]):
+            table[ids[k], j] += rows[k, j] * weight

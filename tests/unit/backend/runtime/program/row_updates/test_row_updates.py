@@ -1,0 +1,170 @@
+"""Updates of rows by loops, in Python or compiled: what onnxruntime computes, in the same memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from conformance.recording import operator
+
+from caffe2_backend import Workspace
+from caffe2_backend.runtime.placement import make
+from caffe2_backend.runtime.program.program import Program
+from caffe2_backend.runtime.program.row_updates import kernels, program
+from caffe2_backend.runtime.program.row_updates.program import RowUpdateProgram
+from caffe2_bridge.diagnostics import RunError
+from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
+
+ROWS, WIDTH, COUNT = 600, 8, 12
+INDEX = np.array([3, 599, 3, 0, 17, 3, 3, 0, 5, 6, 7, 3], np.int64)
+DISTINCT = np.arange(COUNT, dtype=np.int64)
+UPDATES: dict[str, OperatorDef] = {
+    "SparseAdagrad": operator("SparseAdagrad", ["table", "m", "ids", "g", "lr"], ["table", "m"]),
+    "decay": operator("SparseAdagrad", ["table", "m", "ids", "g", "lr"], ["table", "m"], weight_decay=0.1),
+    "RowWiseSparseAdagrad": operator("RowWiseSparseAdagrad", ["table", "r", "ids", "g", "lr"], ["table", "r"]),
+    "row decay": operator("RowWiseSparseAdagrad", ["table", "r", "ids", "g", "lr"], ["table", "r"], weight_decay=0.1),
+    "SparseAdam": operator("SparseAdam", ["table", "m", "n", "ids", "g", "lr", "t"], ["table", "m", "n"], beta2=0.9),
+    "row adam": operator("RowWiseSparseAdam", ["table", "m", "r", "ids", "g", "lr", "t"], ["table", "m", "r"]),
+    "plain": operator("SparseMomentumSGDUpdate", ["g", "m", "lr", "table", "ids"], ["d", "m", "table"], momentum=0.9),
+    "nesterov": operator(
+        "SparseMomentumSGDUpdate", ["g", "m", "lr", "table", "ids"], ["d", "m", "table"], momentum=0.9, nesterov=1
+    ),
+    "one": operator("ScatterWeightedSum", ["table", "one", "ids", "g", "lr"], ["table"]),
+    "half": operator("ScatterWeightedSum", ["table", "half", "ids", "g", "lr", "g", "half"], ["table"]),
+}  # fmt: skip
+
+
+@pytest.fixture(params=["python", "numba"])
+def loops(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "numba":
+        pytest.importorskip("numba")
+    else:
+        monkeypatch.setattr(program, "is_available", lambda: True)
+        monkeypatch.setattr(kernels, "compiled", lambda kernel: kernel)
+
+
+@pytest.fixture
+def onnxruntime_only(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    return lambda: monkeypatch.setattr(program, "is_available", lambda: False)
+
+
+def step(update: OperatorDef) -> NetDef:
+    ops = [
+        operator("Gather", ["table", "ids"], ["rows"]),
+        operator("Mul", ["rows", "factors"], ["g"]),
+        operator("Iter", ["t"], ["t"]),
+        update,
+        operator("SumElements", ["rows"], ["sum"]),
+    ]
+    return NetDef(name="step", op=ops)
+
+
+def made(net: NetDef, ids: np.ndarray[Any, Any] = INDEX) -> Workspace:
+    workspace = Workspace()
+    random = np.random.default_rng(1)
+    workspace.feed("table", random.standard_normal((ROWS, WIDTH)).astype(np.float32))
+    workspace.feed("factors", random.standard_normal((COUNT, WIDTH)).astype(np.float32))
+    for name, shape in {"m": (ROWS, WIDTH), "n": (ROWS, WIDTH), "r": (ROWS,)}.items():
+        workspace.feed(name, np.full(shape, 0.1, np.float32))
+    for name, value in {"lr": -0.05, "one": 1, "half": 0.5}.items():
+        workspace.feed(name, np.array([value], np.float32))
+    workspace.feed("t", np.zeros(1, np.int64))
+    workspace.feed("ids", ids)
+    workspace.create_net(net)
+    return workspace
+
+
+def blobs(workspace: Workspace) -> dict[str, Any]:
+    return {name: workspace.fetch(name) for name in workspace.blobs()}
+
+
+@pytest.mark.usefixtures("loops")
+@pytest.mark.parametrize("ids", [INDEX, DISTINCT.astype(np.int32)], ids=["repeated", "distinct"])
+@pytest.mark.parametrize("times", [1, 7])
+@pytest.mark.parametrize("name", UPDATES)
+def test_blobs_are_those_of_onnxruntime(
+    name: str, times: int, ids: np.ndarray[Any, Any], onnxruntime_only: Callable[[], None]
+) -> None:
+    net = step(UPDATES[name])
+    ours = made(net, ids)
+    ours.run_net("step")
+    ours.run_net("step", times)
+    assert isinstance(ours._nets["step"].stages[0].program, RowUpdateProgram)  # type: ignore[attr-defined]
+    onnxruntime_only()
+    theirs = made(net, ids)
+    theirs.run_net("step")
+    theirs.run_net("step", times)
+    assert isinstance(theirs._nets["step"].stages[0].program, Program)  # type: ignore[attr-defined]
+    expected, found = blobs(theirs), blobs(ours)
+    assert expected.keys() == found.keys()
+    for blob, value in expected.items():
+        np.testing.assert_allclose(found[blob], value, rtol=2e-5, atol=1e-6, err_msg=blob)
+
+
+@pytest.mark.usefixtures("loops")
+@pytest.mark.parametrize("name", UPDATES)
+def test_tables_stay_where_they_are_and_what_was_handed_out_does_not_change(name: str) -> None:
+    workspace = made(step(UPDATES[name]))
+    workspace.run_net("step")
+    workspace.run_net("step")
+
+    def address() -> int:
+        value = workspace._store.blobs["table"]
+        assert isinstance(value, np.ndarray)
+        return value.ctypes.data
+
+    before = address()
+    for _ in range(3):
+        workspace.run_net("step", 2)
+    assert address() == before
+    shared = workspace._store.blobs["table"]
+    assert isinstance(shared, np.ndarray)
+    kept = shared.copy()
+    workspace.run_net("step", 3)
+    np.testing.assert_array_equal(shared, kept)
+    assert address() != before
+
+
+@pytest.mark.usefixtures("loops")
+def test_an_id_that_is_no_row_changes_nothing() -> None:
+    workspace = made(step(UPDATES["SparseAdagrad"]))
+    workspace.run_net("step")
+    net = NetDef(name="alone", op=[operator("Copy", ["wrong"], ["ids"]), UPDATES["SparseAdagrad"]])
+    workspace.create_net(net)
+    for wrong in (-1, ROWS):
+        workspace.feed("wrong", np.full(COUNT, wrong, np.int64))
+        before = workspace.fetch("table")
+        with pytest.raises(
+            RunError, match=rf"alone\[1\] SparseAdagrad: id {wrong} of blob 'ids' must be one of {ROWS}"
+        ):
+            workspace.run_net("alone")
+        np.testing.assert_array_equal(workspace.fetch("table"), before)  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("loops")
+@pytest.mark.parametrize(
+    "after",
+    [
+        operator("Gather", ["table", "ids"], ["again"]),
+        operator("Scale", ["table"], ["table"], scale=2.0),
+        operator("Copy", ["factors"], ["lr"]),
+    ],
+    ids=["reads", "writes", "overwrites"],
+)
+def test_an_update_that_others_follow_stays_in_order(after: OperatorDef) -> None:
+    net = step(UPDATES["SparseAdagrad"])
+    net.op.append(after)
+    assert type(make.make_program(net, None, Workspace()._options)) is Program
+
+
+@pytest.mark.usefixtures("loops")
+def test_tables_of_other_types_run_on_onnxruntime() -> None:
+    workspace = made(step(UPDATES["one"]))
+    for name in ("table", "factors", "one", "lr"):
+        workspace.feed(name, workspace.fetch(name).astype(np.float64))  # type: ignore[union-attr]
+    before = workspace.fetch("table")
+    workspace.run_net("step")
+    assert workspace.fetch("table").dtype == np.float64  # type: ignore[union-attr]
+    assert not np.array_equal(workspace.fetch("table"), before)  # type: ignore[arg-type]
