@@ -46,6 +46,7 @@ class LowerGraph(FunctionalPass[Import]):
         net.op.extend(lowering.graph(graph, location))
         net.external_output.extend(str(value.name) for value in graph.outputs)
         defaults = _read_defaults(state, lowering, net, location)
+        _drop_unread(lowering, net)
         inputs = [str(value.name) for value in graph.inputs]
         net.external_input.extend(dict.fromkeys([*inputs, *lowering.parameters]))
         opsets = {domain: version for domain, version in model.opset_imports.items() if domain != DOMAIN}
@@ -76,6 +77,13 @@ def _read_defaults(state: Import, lowering: Lowering, net: NetDef, location: Loc
     if state.demands_inputs:
         return []
     return [state.model.graph.initializers[name] for name in state.defaults if name in lowering.parameters]
+
+
+def _drop_unread(lowering: Lowering, net: NetDef) -> None:
+    """Remove parameters that became arguments, or parts of other parameters, and that no operator reads any more."""
+    used = {*all_names(net)}
+    for name in [name for name in lowering.parameters if name not in used]:
+        del lowering.parameters[name]
 
 
 def _note_stored_bits(graph: ir.Graph, lowering: Lowering, location: Location) -> None:
