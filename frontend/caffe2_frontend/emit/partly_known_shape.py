@@ -9,7 +9,7 @@ from math import prod
 import onnx_ir as ir
 
 from caffe2_frontend.emit.constant_evaluation import Element, is_size
-from caffe2_frontend.emit.shapes import Size, cast, reshape, size, slice_axis, unsqueeze, vector
+from caffe2_frontend.emit.shapes import Size, cast, reshape, size, slice_axis, squeeze, unsqueeze, vector
 from caffe2_frontend.lowering.op import Op, Value
 
 Dim = int | ir.SymbolicDim
@@ -30,7 +30,8 @@ def reshape_to_elements(op: Op, x: Value, elements: Sequence[int | Element]) -> 
     """Reshape ``x`` to integers, 0 for the dim of ``x`` at its position and -1 for the rest, and to computed sizes.
 
     A size that is the dim of ``x`` at its position becomes ONNX's 0, and the rest becomes its size where the other dims
-    determine it. Where it stays -1, and another dim is 0 when the model runs, onnxruntime reports an error, as PyTorch
+    determine it; what only inserts and removes dims of 1 becomes Unsqueeze and Squeeze. Where it stays -1, and another
+    dim is 0 when the model runs, onnxruntime reports an error, as PyTorch
     does.
     """
     own = list(op.shape(x))
@@ -38,6 +39,9 @@ def reshape_to_elements(op: Op, x: Value, elements: Sequence[int | Element]) -> 
     rest = _rest(own, dims)
     dims = [rest if dim == -1 and rest is not None else dim for dim in dims]
     shape = [None if dim == -1 else dim for dim in dims]
+    if _moves_dims(own, dims):
+        x = squeeze(op, x, [axis for axis, dim in enumerate(own) if dim == 1])
+        return unsqueeze(op, x, [axis for axis, dim in enumerate(dims) if dim == 1])
     if all(isinstance(dim, int) for dim in dims):
         return reshape(op, x, [dim for dim in dims if isinstance(dim, int)])
     target = [*_targets(op, elements, dims, own)]
@@ -54,14 +58,28 @@ def _dim(element: int | Element, own: Dim | None) -> Dim:
     return measured[0].shape[measured[1]]
 
 
-def _rest(own: Sequence[Dim], dims: Sequence[Dim]) -> int | None:
-    """The dim for -1: the product of the dims that stay, divided by the others. None where it is not known."""
+def _rest(own: Sequence[Dim], dims: Sequence[Dim]) -> Dim | None:
+    """The dim for -1: the product of all dims, divided by the others. None where it is neither known nor one dim."""
     before, after = (Counter(dim for dim in shape if not isinstance(dim, int)) for shape in (own, dims))
     divisor = prod(dim for dim in dims if isinstance(dim, int) and dim != -1)
-    if before != after or any(dim.value is None for dim in before) or divisor == 0:
+    if after - before or any(dim.value is None for dim in before) or divisor == 0:
         return None
-    total = prod(dim for dim in own if isinstance(dim, int))
-    return None if total % divisor else total // divisor
+    total, symbols = prod(dim for dim in own if isinstance(dim, int)), [*(before - after).elements()]
+    if not symbols:
+        return None if total % divisor else total // divisor
+    return symbols[0] if len(symbols) == 1 and total == divisor else None
+
+
+def _moves_dims(own: Sequence[Dim], dims: Sequence[Dim]) -> bool:
+    """Whether a dim without a size is at another position, and only dims of 1 were inserted or removed.
+
+    onnxruntime 1.32 makes a -1 of the one size that is computed, with which it takes no tensor without elements.
+    """
+    before, after = ([dim for dim in shape if dim != 1] for shape in (own, dims))
+    symbols = [(axis, dim) for axis, dim in enumerate(dims) if isinstance(dim, ir.SymbolicDim)]
+    if before != after or any(dim.value is None for _, dim in symbols):
+        return False
+    return any(axis >= len(own) or own[axis] != dim for axis, dim in symbols)
 
 
 def _targets(op: Op, elements: Sequence[int | Element], dims: Sequence[Dim], own: Sequence[Dim]) -> Iterator[Size]:
@@ -72,8 +90,7 @@ def _targets(op: Op, elements: Sequence[int | Element], dims: Sequence[Dim], own
         elif element == 0 or (axis < len(own) and dim.value is not None and dim == own[axis]):
             yield 0
         else:
-            assert isinstance(element, Element)
-            yield _computed(op, element)
+            yield element if isinstance(element, int) else _computed(op, element)
 
 
 def _computed(op: Op, element: Element) -> Value | int:

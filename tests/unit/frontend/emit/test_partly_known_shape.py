@@ -66,6 +66,27 @@ def test_a_view_of_an_image_of_unknown_size_is_one_reshape() -> None:
     assert y.shape == (2, 80, 3)
 
 
+@pytest.mark.parametrize(
+    ("shape", "given", "types", "expected"),
+    [
+        ([0, 1, -1, 3], ("T", "N", 3), ["Unsqueeze"], ["T", 1, "N", 3]),
+        ([0, 1, -1], ("T", "N", 1), ["Squeeze", "Unsqueeze"], ["T", 1, "N"]),
+        ([0, -1], ("N", "D"), ["Reshape"], ["N", "D"]),
+    ],
+)
+def test_dims_of_1_are_inserted_and_removed(
+    shape: Sequence[int], given: Sequence[int | str], types: Sequence[str], expected: Sequence[int | str]
+) -> None:
+    """Also of a sequence without steps, whose other dims stay."""
+    ops = [operator("Reshape", ["x"], ["z", "old"], shape=shape), operator("Relu", ["z"], ["y"])]
+    model = to_onnx(NetDef(name="net", op=ops), inputs={"x": ("float32", tuple(given))}, outputs=["y"])
+    assert [*node_types(model.graph)] == [*types, "Relu"]
+    assert dims(model) == expected
+    sizes = {"T": 0, "N": 2, "D": 5}
+    (y,) = run(model, {"x": np.zeros([sizes.get(str(dim), dim) for dim in given], np.float32)})
+    assert list(y.shape) == [sizes.get(str(dim), dim) for dim in expected]
+
+
 def test_sizes_at_other_positions_are_read_when_the_model_runs() -> None:
     model = view(3, 2, "rest", inputs=OPEN)
     assert sorted(node_types(model.graph)) == ["Concat", "Reshape", "Shape", "Shape"]
