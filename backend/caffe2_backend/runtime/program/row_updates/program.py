@@ -20,7 +20,6 @@ from caffe2_backend.runtime.program.program import Program
 from caffe2_backend.runtime.program.row_updates.kernels import is_available
 from caffe2_backend.runtime.program.row_updates.operators import Kind, kind_of, update_rows
 from caffe2_backend.runtime.program.states.handed_out import HandedOut
-from caffe2_backend.runtime.program.states.resident import LARGE
 from caffe2_backend.runtime.sessions.session_options import SessionOptions
 from caffe2_backend.runtime.values import Array, NoBlobError, Tensor, Value
 from caffe2_bridge.diagnostics import Location, RunError
@@ -138,15 +137,15 @@ class RowUpdateProgram:
         inputs = {name: given[name] for name in self._inputs if name in given}
         inputs.update({name: self._memory[name][1] for name in own if name in inputs})
         results = self._main.run(inputs, constants)
-        in_place = own if not results.deferred else []  # blobs that are computed later need the old values
-        tables = {name: self._memory[name] if name in in_place else _copied(given[name]) for name in self._tables}
+        # Blobs that are computed later from what onnxruntime was given need the old values.
+        free = {name for name in own if not results.deferred or name not in inputs}
+        tables = {name: self._memory[name] if name in free else _copied(given[name]) for name in self._tables}
         values: dict[str, Tensor] = {**results.values}
         for op, kind in self._updates:
             self._update(op, kind, tables, values, given)
         for name, (memory, inner) in tables.items():
             values[name] = memory.value
-            if inner.nbytes >= LARGE:
-                self._memory[name] = memory, inner
+            self._memory[name] = memory, inner
         return results._replace(values=values)
 
     def _update(

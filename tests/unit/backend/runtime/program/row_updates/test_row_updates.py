@@ -128,6 +128,25 @@ def test_tables_stay_where_they_are_and_what_was_handed_out_does_not_change(name
 
 
 @pytest.mark.usefixtures("loops")
+def test_a_part_that_does_not_read_the_table_copies_nothing() -> None:
+    """What it defers does not need the table; the part before it, which reads the table, defers nothing."""
+    gather, grad, count, update, total = step(UPDATES["SparseAdagrad"]).op
+    deferred = [operator("Scale", ["lr"], ["rate"], scale=1.0), operator("Copy", ["rate"], ["used"])]
+    net = NetDef(name="step", op=[gather, operator("Print", ["rows"], []), grad, count, *deferred, update, total])
+    workspace = made(net)
+    places = set()
+    for run in range(5):
+        before = np.asarray(workspace.fetch("table"))
+        workspace.run_net("step")
+        np.testing.assert_array_equal(workspace.fetch("rows"), before[INDEX])  # type: ignore[arg-type]
+        value = workspace._store.blobs["table"]
+        assert isinstance(value, np.ndarray)
+        places.add(value.ctypes.data if run else 0)
+        del value  # else the next run must not change it
+    assert len(places - {0}) == 1
+
+
+@pytest.mark.usefixtures("loops")
 def test_an_id_that_is_no_row_changes_nothing() -> None:
     workspace = made(step(UPDATES["SparseAdagrad"]))
     workspace.run_net("step")
