@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
-from caffe2_frontend.emit.arithmetic import add, div, mul, sub
+from caffe2_frontend.emit.arithmetic import add, div, mul, reshape_like, sub
 from caffe2_frontend.emit.operand_checks import FLOATS, require_dtype, require_equal, require_rank
 from caffe2_frontend.emit.rows.binary_search import append_zero, search
 from caffe2_frontend.emit.rows.segments import ends, lengths_vector, starts
@@ -190,18 +190,21 @@ def batch_box_cox(op: Op) -> Value:
     """BatchBoxCox(data, lambda1, lambda2; min_block_size) -> Y.
 
     For each column ``ln(s)`` if ``lambda1`` is 0, else ``(s ** lambda1 - 1) / lambda1``, where ``s`` is
-    ``max(x + lambda2, 1e-6)``.
+    ``max(x + lambda2, 1e-6)``. Data of another rank has the columns of its first axis' rows: [N] has one.
     """
-    x, power, shift = op.input(0), op.input(1), op.input(2)
+    data, power, shift = op.input(0), op.input(1), op.input(2)
     op.args.ignore("naive", "min_block_size")
-    require_dtype(op, x, FLOATS, "the data")
-    for value, rank, what in ((x, 2, "the data"), (power, 1, "lambda1"), (shift, 1, "lambda2")):
-        require_rank(op, value, rank, what)
+    require_dtype(op, data, FLOATS, "the data")
+    for value, what in ((power, "lambda1"), (shift, "lambda2")):
+        require_rank(op, value, 1, what)
+    if not op.rank(data):
+        op.unsupported("the data must not be a scalar", code="invalid-operands")
+    x = data if op.rank(data) == 2 else op.emit("Flatten", data, axis=1)
     shifted = op.emit("Max", add(op, x, shift), op.const(1e-6, x))
     zero = op.emit("Equal", power, op.const(0.0, x))
     divisor = op.emit("Where", zero, op.const(1.0, x), power)
     powered = div(op, sub(op, op.emit("Pow", shifted, divisor), 1.0), divisor)
-    return op.emit("Where", zero, op.emit("Log", shifted), powered)
+    return reshape_like(op, op.emit("Where", zero, op.emit("Log", shifted), powered), data)
 
 
 @family.converts("ByteWeightDequant", expects={0: TensorInfo(ir.DataType.UINT8)})
