@@ -21,6 +21,8 @@ from conformance.stored import stored_forms
 
 GOLDEN: Final = Path(__file__).resolve().parents[1] / "golden"
 BASELINE: Final = GOLDEN / "baseline.json"
+# The cases that pass, by executor.
+BASELINES: Final = {"onnxruntime": BASELINE, "pytorch": GOLDEN.parent / "pytorch" / "baseline.json"}
 RECURRENT_FORMS: Final = get_args(RecurrentForm)
 
 
@@ -29,14 +31,16 @@ def unmatched(refs: Sequence[CaseRef], groups: Sequence[str]) -> list[str]:
     return [name for name in groups if not any(is_named(ref, name) for ref in refs)]
 
 
-def select(refs: Sequence[CaseRef], groups: Sequence[str], *, gradients: bool, sample: int) -> list[CaseRef]:
+def select(
+    refs: Sequence[CaseRef], groups: Sequence[str], *, gradients: bool, sample: int, executor: str = "onnxruntime"
+) -> list[CaseRef]:
     """The cases to check: of the groups asked for (all where none is), every ``sample``-th of each group.
 
-    Without ``gradients``, cases with a gradient operator that has no converter are left out.
+    Without ``gradients``, cases with a gradient operator that has no converter are left out: PyTorch has one for none.
     """
     from caffe2_frontend.ops import converters
 
-    converted = converters().keys()
+    converted = converters().keys() if executor != "pytorch" else set()
     known: dict[str, int] = {}
     chosen = []
     for ref in refs:
@@ -119,12 +123,12 @@ def main(
         return
     groups = [name for name in types.split(",") if name] + _groups_changed_since(changed)
     partial = bool(groups) or stored or sizes or sample > 1 or corpus.resolve() != GOLDEN
-    other = partial or opset or executor != "onnxruntime" or recurrent != ("auto",) or gradients
+    other = partial or opset or executor not in BASELINES or recurrent != ("auto",) or gradients
     if other and (write_baseline or write_nodes):
         raise click.UsageError(
             "the baseline and the nodes are of a whole run over the golden corpus with default options"
         )
-    refs = select(find_cases(corpus), groups, gradients=gradients, sample=sample)
+    refs = select(find_cases(corpus), groups, gradients=gradients, sample=sample, executor=executor)
     if missing := unmatched(refs, groups):
         hint = "" if gradients else "; --gradients includes gradient operators that have no converter"
         raise click.UsageError(f"{corpus} has no cases of {', '.join(missing)}{hint}")
@@ -140,8 +144,8 @@ def main(
         click.echo("\n" + text)
     _write_reports(results, json_file, coverage)
     if write_baseline:
-        before = report.read_baseline(BASELINE)
-        now = report.write_baseline(BASELINE, results)
+        before = report.read_baseline(BASELINES[executor])
+        now = report.write_baseline(BASELINES[executor], results)
         click.echo(f"\nbaseline: {len(now)} cases, {len(now - before)} new, {len(before - now)} gone")
         for lost in sorted(before - now):
             click.echo(f"  gone: {lost}")

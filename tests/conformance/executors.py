@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 import onnx
@@ -13,6 +13,7 @@ import onnx
 from caffe2_backend import Workspace
 from caffe2_backend.runtime import Int8Tensor, SessionOptions
 from caffe2_backend.runtime.sessions.guard import Guard
+from caffe2_bridge.diagnostics import ConversionError, Diagnostic, RunError
 from conformance.corpus import Array, Case
 
 # The head of what is said of a model that computes something else without optimizations.
@@ -111,6 +112,36 @@ def run_in_workspace(case: Case) -> list[Array]:
     return [_plain(workspace.fetch(name), case, name) for name in case.outputs]
 
 
+def run_in_pytorch(case: Case) -> list[Array]:
+    """The case's outputs, computed by the module of its net. Raises ConversionError where PyTorch refuses an operator.
+
+    Without gradients: Caffe2 computes with arrays that nothing differentiates.
+    """
+    import torch
+
+    from caffe2_torch import to_torch
+
+    inputs = list(case.fed) if case.init_net is None else None
+    module = to_torch(case.net, case.init_net, inputs=inputs, outputs=list(case.outputs))
+    fed = {
+        name: array if name not in case.quantized else Int8Tensor(array, *case.quantized[name])
+        for name, array in case.inputs.items()
+    }
+    try:
+        with torch.no_grad():
+            found = module(fed)
+    except RunError as error:
+        raise ConversionError([Diagnostic("unsupported", str(error))]) from error
+    return [_of_module(found[name], case, name) for name in case.outputs]
+
+
+def _of_module(value: Any, case: Case, name: str) -> Array:
+    """The array of an output of a module: a tensor, strings, or an Int8 tensor of a tensor."""
+    if isinstance(value, Int8Tensor):
+        return _plain(value._replace(data=np.asarray(value.data)), case, name)
+    return np.asarray(value)
+
+
 def _plain(value: Array | Int8Tensor | bytes, case: Case, name: str) -> Array:
     """The array; of an Int8 tensor its integers, once its scale and zero point are those recorded."""
     if isinstance(value, Int8Tensor):
@@ -127,7 +158,10 @@ def _plain(value: Array | Int8Tensor | bytes, case: Case, name: str) -> Array:
 
 
 # What runs a case's net without an export of the caller's.
-NET_EXECUTORS: Final[Mapping[str, Callable[[Case], list[Array]]]] = {"workspace": run_in_workspace}
+NET_EXECUTORS: Final[Mapping[str, Callable[[Case], list[Array]]]] = {
+    "pytorch": run_in_pytorch,
+    "workspace": run_in_workspace,
+}
 
 EXECUTORS: Final[Mapping[str, Callable[[onnx.ModelProto], Runnable]]] = {
     "onnxruntime": OnnxRuntime,

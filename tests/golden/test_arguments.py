@@ -12,9 +12,9 @@ from conformance.check import convert_case
 from conformance.corpus import Case, CaseRef, find_cases, read_case
 
 from caffe2_bridge.diagnostics import ConversionError
+from caffe2_bridge.netdef.unread_arguments import IMPLEMENTATION_ARGUMENTS, UNUSED_ARGUMENTS
 from caffe2_bridge.netdef.views import ArgumentError
 from caffe2_bridge.schemas import operator_schema
-from caffe2_frontend.lowering.arguments import IMPLEMENTATION_ARGUMENTS, UNUSED_ARGUMENTS
 from caffe2_frontend.ops import converters
 
 DNNLOWP: Final = "read by the engine DNNLOWP, which chooses scales and zero points by it while the net runs"

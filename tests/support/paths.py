@@ -11,6 +11,7 @@ CHAR_RNN: Final = ROOT / "models" / "char_rnn"
 # The import packages by the name of their tests' folder.
 PACKAGES: Final = {
     "bridge": ROOT / "bridge" / "caffe2_bridge", "frontend": ROOT / "frontend" / "caffe2_frontend",
+    "pytorch": ROOT / "pytorch" / "caffe2_torch",
     **{name: ROOT / "backend" / f"caffe2_{name}" for name in ("backend", "validation", "compat", "fleet", "cli")},
 }  # fmt: skip
 DATA: Final = SUPPORT / "data"

@@ -57,6 +57,7 @@ def test_help_loads_click_alone() -> None:
         ("caffe2_bridge", {"caffe2_bridge"}),
         ("caffe2_frontend", {"caffe2_bridge", "caffe2_frontend"}),
         ("caffe2_backend", {"caffe2_backend", "caffe2_bridge", "caffe2_frontend"}),
+        ("caffe2_torch", {"caffe2_bridge", "caffe2_torch"}),
     ],
 )
 def test_importing_a_package_loads_nothing_else(package: str, loads: set[str]) -> None:

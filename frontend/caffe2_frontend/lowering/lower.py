@@ -12,6 +12,7 @@ from caffe2_bridge.control import control_of, inner_operators, nets_run_by
 from caffe2_bridge.diagnostics import BridgeError, ConversionError, Diagnostic, Location, Severity
 from caffe2_bridge.diagnostics.internal import internal_error
 from caffe2_bridge.netdef.parameters import Array
+from caffe2_bridge.netdef.unread_arguments import unread_arguments
 from caffe2_bridge.netdef.views import ArgumentError, NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_bridge.schemas import count_violation, operator_schema
@@ -21,7 +22,6 @@ from caffe2_frontend.interop.input_hint import input_hint
 from caffe2_frontend.interop.metadata.origin import blobs_of, is_plain
 from caffe2_frontend.interop.operator_base import RefusedBodyError, UnsupportedError
 from caffe2_frontend.interop.types import TensorInfo
-from caffe2_frontend.lowering.arguments import unread_arguments
 from caffe2_frontend.lowering.context import KeptRows
 from caffe2_frontend.lowering.dim_facts import DimFacts
 from caffe2_frontend.lowering.family import Converter, Expectation

@@ -1,0 +1,1 @@
+"""Operators as functions of tensors, and the programs that run them."""

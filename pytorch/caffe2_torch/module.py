@@ -1,0 +1,126 @@
+"""The module of a net."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from caffe2_bridge.diagnostics import Location, RunError
+from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_torch.assembly import compile_net
+from caffe2_torch.conversion import Conversion
+from caffe2_torch.evaluation.context import Context
+from caffe2_torch.evaluation.program import Program
+from caffe2_torch.evaluation.values import Quantized, Value, result_of, value_of
+from caffe2_torch.parameter_names import attribute_names, reached_by_gradients
+
+
+class NetModule(nn.Module):
+    """A Caffe2 net as a PyTorch module; :func:`caffe2_torch.to_torch` makes it.
+
+    Attributes:
+        inputs: names of the blobs to feed, in the order of positional arguments.
+        outputs: names of the blobs that are returned, in order.
+        names: the blobs that are parameters and buffers, each with the name that it has in ``state_dict``.
+    """
+
+    def __init__(self, conversion: Conversion) -> None:
+        super().__init__()
+        assert conversion.program is not None
+        net = conversion.model.predict_net
+        self.inputs = tuple(conversion.inputs)
+        self.outputs = tuple(conversion.outputs)
+        self._net = net.SerializeToString()
+        self._program: Program | None = conversion.program
+        self._constants = {n: v for n, v in conversion.values.items() if not isinstance(v, torch.Tensor)}
+        tensors = {n: v for n, v in conversion.values.items() if isinstance(v, torch.Tensor)}
+        self.names = attribute_names(tensors, taken=lambda name: hasattr(self, name))
+        learned = reached_by_gradients(net)
+        for blob, attribute in self.names.items():
+            value = tensors[blob]
+            if value.is_floating_point() and blob in learned:
+                self.register_parameter(attribute, nn.Parameter(value))
+            else:
+                self.register_buffer(attribute, value)
+        written = {name for op in net.op for name in op.output}
+        self._updated = tuple(blob for blob, name in self.names.items() if blob in written and name in self._buffers)
+
+    def forward(self, *arguments: Any) -> Any:
+        """Run the net.
+
+        Args:
+            *arguments: one dict of values by blob name, or the values of ``inputs`` in order: tensors, NumPy arrays,
+                arrays of str for string tensors, and ``caffe2_bridge.Int8Tensor``.
+
+        Returns:
+            A dict by blob name for a dict; else the values of ``outputs``, one alone or a tuple.
+
+        Raises:
+            RunError: an input is missing, or an operator failed; the message names it.
+        """
+        if len(arguments) == 1 and isinstance(arguments[0], Mapping):
+            return self.run(arguments[0])
+        if len(arguments) != len(self.inputs):
+            raise RunError(f"the net has {len(self.inputs)} inputs ({', '.join(self.inputs)}), not {len(arguments)}")
+        results = self.run(dict(zip(self.inputs, arguments, strict=True)))
+        found = tuple(results[name] for name in self.outputs)
+        return found[0] if len(found) == 1 else found
+
+    def run(self, inputs: Mapping[str, Any], outputs: Sequence[str] | None = None) -> dict[str, Any]:
+        """Run the net for inputs by name.
+
+        Args:
+            inputs: values by blob name; a parameter may be among them. Other names are ignored.
+            outputs: names of any blobs that the net computes; None for ``outputs``. Those without a value are left out.
+
+        Raises RunError as a call does.
+        """
+        missing = [name for name in self.inputs if name not in inputs]
+        if missing:
+            raise RunError(f"input {missing[0]!r} is missing")
+        context = self._context()
+        blobs: dict[str, Value] = dict(self._constants)
+        blobs.update((blob, getattr(self, attribute)) for blob, attribute in self.names.items())
+        known = {*self.inputs, *blobs}
+        blobs.update((name, value_of(value, context.device)) for name, value in inputs.items() if name in known)
+        wanted = self.outputs if outputs is None else tuple(outputs)
+        self._compiled().run(blobs, context, {*wanted, *self._updated})
+        self._keep_statistics(blobs)
+        return {name: result_of(blobs[name]) for name in wanted if _is_value(blobs.get(name))}
+
+    def _context(self) -> Context:
+        known = [value for value in (*self.parameters(), *self.buffers()) if value.is_floating_point()]
+        if not known:
+            return Context(training=self.training)
+        real = known[0].dtype if known[0].dtype != torch.float64 else torch.float32
+        return Context(known[0].device, real, self.training)
+
+    def _keep_statistics(self, blobs: Mapping[str, Value]) -> None:
+        """Keep what the net writes over its buffers, such as running means, as PyTorch's layers do in training."""
+        if not self.training:
+            return
+        for blob in self._updated:
+            value, buffer = blobs.get(blob), getattr(self, self.names[blob])
+            if isinstance(value, torch.Tensor) and value.shape == buffer.shape and value is not buffer:
+                buffer.copy_(value.detach())
+
+    def _compiled(self) -> Program:
+        if self._program is None:
+            net = NetDef.FromString(self._net)
+            self._program = compile_net(net, Location(net.name or "predict"), [])
+        return self._program
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The program holds functions and protobufs; it is made again from the net.
+        return {**self.__dict__, "_program": None}
+
+    def extra_repr(self) -> str:
+        """See nn.Module."""
+        return f"({', '.join(self.inputs)}) -> ({', '.join(self.outputs)})"
+
+
+def _is_value(value: Value) -> bool:
+    return value is not None and (not isinstance(value, Quantized) or value.data is not None)

@@ -1,0 +1,1 @@
+"""Families of this room, one a file."""

@@ -1,0 +1,1 @@
+"""The passes of a conversion to PyTorch, one a file."""
