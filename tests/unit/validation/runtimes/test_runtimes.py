@@ -202,3 +202,21 @@ def test_the_reference_obeys_sequence_lengths(lengths: list[int]) -> None:
         )
         np.testing.assert_allclose(y[:length], np.asarray(alone["y"])[:, :, 0], rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(np.asarray(found["yc"])[:, row], np.asarray(alone["yc"])[:, 0], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.torch
+def test_pytorch_runs_nets_and_any_of_their_blobs() -> None:
+    two = net(operator("Relu", ["x"], ["h"]), operator("Sigmoid", ["h"], ["y"]))
+    loaded = find_runtime("pytorch").load(two)
+    x = np.array([[-1.0, 2.0]], np.float32)
+    assert set(loaded.run({"x": x})) == {"y"}
+    found = loaded.run({"x": x}, ["h", "y"])
+    assert np.array_equal(np.asarray(found["h"]), [[0.0, 2.0]])
+    with pytest.raises(RunError, match="input 'x' is missing"):
+        loaded.run({})
+
+
+@pytest.mark.torch
+def test_pytorch_says_which_operators_it_does_not_run() -> None:
+    with pytest.raises(RunError, match=r"pytorch cannot load the model: .*'Python' has no conversion"):
+        find_runtime("pytorch").load(net(operator("Python", ["x"], ["y"])))
