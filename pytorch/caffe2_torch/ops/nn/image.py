@@ -28,7 +28,7 @@ def _scaled(size: int, scale: float) -> int:
     return int(np.float32(size) * np.float32(scale))
 
 
-def _resize_nearest(op: Op, names: Sequence[str], x: torch.Tensor) -> torch.Tensor:
+def resize_nearest_by(op: Op, names: Sequence[str], x: torch.Tensor) -> torch.Tensor:
     """Take the pixel at ``floor(position / scale)``."""
     for axis, scale in enumerate(_scales(op, names), 2):
         size = x.shape[axis]
@@ -42,13 +42,13 @@ def _resize_nearest(op: Op, names: Sequence[str], x: torch.Tensor) -> torch.Tens
 def resize_nearest(op: Op) -> Value:
     last = channels_last(op)
     x = move_first(op.tensor(0), when=last)
-    return move_last(_resize_nearest(op, ("height_scale", "width_scale"), x), when=last)
+    return move_last(resize_nearest_by(op, ("height_scale", "width_scale"), x), when=last)
 
 
 @family.converts("ResizeNearest3D")
 def resize_nearest_3d(op: Op) -> Value:
     op.args.ignore("order")
-    return _resize_nearest(op, ("temporal_scale", "height_scale", "width_scale"), op.tensor(0))
+    return resize_nearest_by(op, ("temporal_scale", "height_scale", "width_scale"), op.tensor(0))
 
 
 @family.converts("UpsampleBilinear")
