@@ -43,13 +43,19 @@ def test_every_block_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize("name", [name for name, blocks in RUN.items() if any(b.needs for b in blocks)])
+@pytest.mark.parametrize("name", [name for name, blocks in RUN.items() if any(b.needs == "caffe2" for b in blocks)])
 def test_blocks_with_real_caffe2_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run_page(name, [block for block in RUN[name] if block.needs], tmp_path, monkeypatch)
+    run_page(name, [block for block in RUN[name] if block.needs == "caffe2"], tmp_path, monkeypatch)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("name", [name for name, blocks in RUN.items() if any(b.needs == "torch" for b in blocks)])
+def test_blocks_with_pytorch_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_page(name, [block for block in RUN[name] if block.needs == "torch"], tmp_path, monkeypatch)
 
 
 def test_what_a_block_needs_is_known() -> None:
-    assert {block.needs for blocks in PAGES.values() for block in blocks} <= {"", "caffe2"}
+    assert {block.needs for blocks in PAGES.values() for block in blocks} <= {"", "caffe2", "torch"}
 
 
 def test_every_block_has_a_language() -> None:

@@ -15,6 +15,8 @@ FAMILIES: Final = (
     "control_flow.do",
     "control_flow.loop",
     "control_flow.recurrent",
+    "detection.boxes",
+    "detection.regions",
     "feature.calibration",
     "feature.encoding",
     "feature.histogram",
@@ -30,6 +32,7 @@ FAMILIES: Final = (
     "nn.metric",
     "nn.normalization",
     "nn.pooling",
+    "nn.ranking_loss",
     "quantized.int8",
     "quantized.int8_activation",
     "quantized.int8_product",
@@ -51,6 +54,7 @@ FAMILIES: Final = (
     "tensor.shape",
     "tensor.sorting",
     "tensor.statistics",
+    "tensor.strings",
 )
 
 

@@ -7,6 +7,7 @@ A comment before a block says what is special::
 
     <!-- not run: REASON -->
     <!-- needs: caffe2 -->
+    <!-- needs: torch -->
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class Block:
         language: what follows the fence: ``python``, ``console``, ...
         code: its lines.
         excuse: why it is not run; empty if it is.
-        needs: what it needs that not every machine has: ``caffe2``, or nothing.
+        needs: what it needs that not every machine has: ``caffe2``, ``torch``, or nothing.
     """
 
     page: Path
