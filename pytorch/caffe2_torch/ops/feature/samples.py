@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from caffe2_torch.evaluation.family import Family
@@ -39,3 +41,38 @@ def weighted_multi_sampling(op: Op) -> Value:
         return torch.zeros(0, dtype=torch.int32)
     drawn = torch.rand(shape, dtype=sums.dtype) * sums[-1]
     return torch.searchsorted(sums, drawn).clamp(max=sums.numel() - 1).to(torch.int32)
+
+
+@family.converts("TrimDataset")
+def trim_dataset(op: Op) -> tuple[Value, ...]:
+    """Keep the first records, as many as are a multiple of ``multiple_of``.
+
+    The field ``a:lengths`` holds the number of elements of each record in all fields under ``a``.
+    """
+    names, multiple = op.args.texts("fields"), op.args.integer("multiple_of")
+    if multiple < 1 or len(names) != op.count:
+        op.refuse("multiple_of must be positive, and fields must name all operands")
+    owners = [_owner(field, names) for field in range(len(names))]
+    if any(owner is not None and owner >= field for field, owner in enumerate(owners)):
+        op.refuse("lengths must precede the fields that they are of")
+    values = [op.values[index] for index in range(op.count)]
+    records = len(values[owners.index(None)])  # type: ignore[arg-type] # tensors and strings
+    counts: dict[int | None, int] = {None: records // multiple * multiple}
+    outputs: list[Value] = []
+    for field, (owner, value) in enumerate(zip(owners, values, strict=True)):
+        kept: Any = value[: counts[owner]]  # type: ignore[index] # tensors and strings
+        outputs.append(kept)
+        if field in owners:
+            counts[field] = int(kept.sum())
+    return tuple(outputs)
+
+
+def _owner(field: int, names: tuple[str, ...]) -> int | None:
+    """The field with the lengths of the innermost list that a field belongs to; None for a field of the records."""
+    parts, found = names[field].split(":"), None
+    depth = 1  # of a list without a name, whose fields are those of the records
+    for other, name in enumerate(names):
+        *prefix, last = name.split(":")
+        if last == "lengths" and other != field and parts[: len(prefix)] == prefix and len(prefix) >= depth:
+            found, depth = other, len(prefix) + 1
+    return found

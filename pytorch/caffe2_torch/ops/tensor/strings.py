@@ -35,3 +35,22 @@ def part(op: Op) -> Value:
         (item[:length] if op.type == "StringPrefix" else item[max(len(item) - length, 0) :]) for item in x.ravel()
     ]
     return result.reshape(x.shape)
+
+
+@family.converts("StringJoin")
+def join(op: Op) -> Value:
+    """The elements of each row in one string, each followed by the delimiter; with axis=1 those of each column."""
+    delimiter, axis = op.args.text("delimiter", default=","), op.args.integer("axis", default=0)
+    value = op.values[0]
+    if isinstance(value, torch.Tensor):
+        if value.is_floating_point():
+            op.refuse("floats are not joined: Caffe2 writes them in a form of its own")
+        value = value.to(torch.int64).numpy().astype(str).astype(object)
+    else:
+        value = op.strings(0)
+    if axis not in (0, 1) or value.ndim not in (1, 2) or axis >= value.ndim:
+        op.refuse(f"X must have rank 1 with axis 0, or rank 2 with axis 0 or 1, not rank {value.ndim} with axis {axis}")
+    rows = value.reshape(-1, 1) if value.ndim == 1 else (value.T if axis else value)
+    result: Strings = np.empty(rows.shape[0], object)
+    result[:] = ["".join(item + delimiter for item in row) for row in rows]
+    return result
