@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -81,20 +81,27 @@ class NetModule(nn.Module):
         missing = [name for name in self.inputs if name not in inputs]
         if missing:
             raise RunError(f"input {missing[0]!r} is missing")
-        context = self._context()
+        context = self._context(inputs.values())
         blobs: dict[str, Value] = dict(self._constants)
         blobs.update((blob, getattr(self, attribute)) for blob, attribute in self.names.items())
         known = {*self.inputs, *blobs}
         blobs.update((name, value_of(value, context.device)) for name, value in inputs.items() if name in known)
         wanted = self.outputs if outputs is None else tuple(outputs)
-        self._compiled().run(blobs, context, {*wanted, *self._updated})
+        program = self._compiled()
+        if context.device is None or context.device.type == "cpu":
+            program.run(blobs, context, {*wanted, *self._updated})
+        else:
+            with context.device:  # what operators create is created there
+                program.run(blobs, context, {*wanted, *self._updated})
         self._keep_statistics(blobs)
         return {name: result_of(blobs[name]) for name in wanted if _is_value(blobs.get(name))}
 
-    def _context(self) -> Context:
+    def _context(self, inputs: Iterable[Any]) -> Context:
+        """The device and element type of the parameters; without any, the device of the inputs, and float."""
         known = [value for value in (*self.parameters(), *self.buffers()) if value.is_floating_point()]
         if not known:
-            return Context(training=self.training)
+            fed = [value.device for value in inputs if isinstance(value, torch.Tensor)]
+            return Context(fed[0] if fed else None, training=self.training)
         real = known[0].dtype if known[0].dtype != torch.float64 else torch.float32
         return Context(known[0].device, real, self.training)
 

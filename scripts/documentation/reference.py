@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
@@ -12,6 +13,7 @@ from typing import Any, Final
 MODULES: Final = (
     "caffe2_bridge", "caffe2_bridge.builder", "caffe2_bridge.files", "caffe2_bridge.gradients", "caffe2_frontend",
     "caffe2_backend", "caffe2_backend.workspace", "caffe2_backend.predictor_exporter",
+    *(["caffe2_torch"] if find_spec("torch") else []),
 )  # fmt: skip
 
 
