@@ -164,3 +164,10 @@ def test_parameters_can_be_inputs() -> None:
     module = to_torch(fully_connected(), inputs=["w"])
     assert module.inputs == ("x", "w")
     assert module(X, np.zeros((2, 3), np.float32)).tolist() == [[0.5, -0.5]]
+
+
+def test_a_table_of_one_fused_row_is_read() -> None:
+    """Its scale and bias are a view of memory that begins between two floats."""
+    row = np.concatenate([np.array([1, 2, 3], np.uint8), np.array([2.0, 0.5], np.float32).view(np.uint8)])
+    module = to_torch(model(operator("Fused8BitRowwiseQuantizedToFloat", ["x"], ["y"])))
+    assert module(row[None]).tolist() == [[2.5, 4.5, 6.5]]

@@ -35,7 +35,9 @@ def decode(op: Op, x: torch.Tensor, rows: FusedRows, weights: torch.Tensor | Non
     """Dequantize fused rows, bytes [..., C], to floats; ``weights`` [N] multiply scale and bias, as in Caffe2."""
     if x.shape[-1] < rows.tail:
         op.refuse(f"rows must have the {rows.tail} bytes of scale and bias, not {x.shape[-1]}")
-    scale_bias = x[..., x.shape[-1] - rows.tail :].contiguous().view(rows.real).to(torch.float32)
+    scale_bias = (
+        x[..., x.shape[-1] - rows.tail :].clone(memory_format=torch.contiguous_format).view(rows.real).to(torch.float32)
+    )
     if weights is not None:
         scale_bias = scale_bias * weights.reshape(-1, 1)
     data = x[..., : x.shape[-1] - rows.tail]
@@ -52,5 +54,5 @@ def encode(codes: torch.Tensor, scale: torch.Tensor, bias: torch.Tensor, rows: F
     if rows.per_byte > 1:
         whole = functional.pad(whole, (0, -whole.shape[-1] % rows.per_byte))
         shifts = torch.arange(0, 8, rows.bits, dtype=torch.int32, device=codes.device)
-        whole = (whole.reshape(*whole.shape[:-1], -1, rows.per_byte) << shifts).sum(-1)
+        whole = (whole.unflatten(-1, (whole.shape[-1] // rows.per_byte, rows.per_byte)) << shifts).sum(-1)
     return torch.cat([whole.to(torch.uint8), tail], dim=-1)

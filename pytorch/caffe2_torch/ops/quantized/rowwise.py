@@ -17,6 +17,9 @@ family = Family("rowwise")
 
 _FLOAT, _HALF = torch.float32, torch.float16
 EIGHT_BITS: Final = FusedRows(8, _FLOAT)
+# The greedy search divides a range into steps, and gives up one per iteration until so many are left.
+_STEPS: Final = 200
+_STEPS_LEFT: Final = 168
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,49 @@ def _as_half(x: torch.Tensor) -> torch.Tensor:
     return x.to(_HALF).to(_FLOAT)
 
 
+def _narrowed_range(
+    x: torch.Tensor, low: torch.Tensor, high: torch.Tensor, largest: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The range that Caffe2's greedy search finds within [``low``, ``high``], both [..., 1].
+
+    Each iteration shrinks the range by one step at the end where the loss is then lower. The result is the local
+    minimum of the loss (below both of its successors) of the lowest loss.
+    """
+    step = (high - low) / float(_STEPS)
+    shortest = step * float(_STEPS_LEFT)
+    here = _loss(x, low, high, largest)
+    best, best_low, best_high = here, low, high
+    # One more iteration than steps to give up, as the steps are rounded.
+    for _ in range(_STEPS - _STEPS_LEFT + 1):
+        active = low + shortest < high
+        raised, lowered = low + step, high - step
+        loss_raised, loss_lowered = _loss(x, raised, high, largest), _loss(x, low, lowered, largest)
+        improves = active & (here < loss_raised) & (here < loss_lowered) & (here < best)
+        best, best_low, best_high = (
+            torch.where(improves, a, b) for a, b in ((here, best), (low, best_low), (high, best_high))
+        )
+        raise_low = active & (loss_raised < loss_lowered)
+        lower_high = active & ~raise_low
+        low, high = torch.where(raise_low, raised, low), torch.where(lower_high, lowered, high)
+        here = torch.where(raise_low, loss_raised, torch.where(lower_high, loss_lowered, here))
+    return best_low, best_high
+
+
+def _loss(x: torch.Tensor, low: torch.Tensor, high: torch.Tensor, largest: int) -> torch.Tensor:
+    """The Euclidean distance between rows and their dequantized codes, [..., 1]."""
+    low = _as_half(low)
+    spread = high - low
+    scale = torch.where(spread == 0, torch.ones_like(spread), _as_half(spread / float(largest)))
+    codes = torch.round((x - low) * _inverse_of(scale)).clamp(0, largest)
+    error = x - (codes * scale + low)
+    return torch.sqrt((error * error).sum(-1, keepdim=True))
+
+
+def _inverse_of(scale: torch.Tensor) -> torch.Tensor:
+    """``1 / scale``; 0 for a scale of 0, whose codes are all 0."""
+    return torch.where(torch.isinf(1 / scale), torch.zeros_like(scale), 1 / scale)
+
+
 @family.converts(*TO_ROWS)
 def to_fused_rows(op: Op) -> Value:
     """The bias is the minimum of the row, the scale its range divided by the largest code."""
@@ -70,14 +116,14 @@ def to_fused_rows(op: Op) -> Value:
         scale, inverse = spread / 255.0, torch.full_like(spread, 255.0) / (spread + 1e-8)
     else:
         if "GREEDY" in op.view.engine and conversion.code_bits < 8:
-            op.refuse("the engine GREEDY searches for the range of a row, which is not supported")
+            low, high = _narrowed_range(x, low, high, largest)
         low = _as_half(low)
         spread = high - low
         scale = torch.where(spread == 0, torch.ones_like(spread), _as_half(spread / largest))
         if conversion.code_bits == rows.bits:
             # A subnormal scale has no finite inverse.
             scale = torch.where(torch.isinf(1 / scale), torch.ones_like(scale), scale)
-        inverse = torch.where(torch.isinf(1 / scale), torch.zeros_like(scale), 1 / scale)
+        inverse = _inverse_of(scale)
     codes = torch.round((x - low) * inverse).clamp(0, largest)
     return encode(codes, scale, low, rows)
 
