@@ -58,7 +58,7 @@ def split(op: Op) -> tuple[Value, ...]:
     elif op.has(1):
         if given:
             op.refuse("split must not be given both as argument and as operand")
-        given = op.tensor(1).tolist()
+        given = op.tensor(1).reshape(-1).tolist()
     elif not given:
         if total % count:
             op.refuse(f"the size of axis {axis} ({total}) must be a multiple of the number of outputs ({count})")

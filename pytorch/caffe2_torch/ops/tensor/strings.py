@@ -11,10 +11,12 @@ from caffe2_torch.evaluation.values import Strings, Value
 
 family = Family("strings")
 
+_ARGUMENTS = {"StringEquals": "text", "StringStartsWith": "prefix", "StringEndsWith": "suffix"}
 
-@family.converts("StringEquals", "StringStartsWith", "StringEndsWith")
+
+@family.converts(*_ARGUMENTS)
 def test(op: Op) -> Value:
-    x, text = op.strings(0), op.args.text("text", default="")
+    x, text = op.strings(0), op.args.text(_ARGUMENTS[op.type], default="")
     if op.type == "StringEquals":
         found = [item == text for item in x.ravel()]
     elif op.type == "StringStartsWith":
