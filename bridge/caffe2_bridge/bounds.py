@@ -40,6 +40,8 @@ MAX_FOLDED: Final = 1 << 20
 MAX_UNROLLED: Final = 1 << 14
 # How many times its compressed bytes what is unpacked may have, if it is large.
 MAX_UNPACKED_RATIO: Final = 20
+# Opcodes of a pickle: a checkpoint has some 30 for each array.
+MAX_PICKLE_OPCODES: Final = 1 << 21
 
 _SUFFIXES: Final = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
@@ -59,7 +61,7 @@ class Limits:
         plan_operators: operators to which the steps of a plan expand, beyond 20 times what was written.
         text_bytes: of a net in protobuf's text format, whose parser takes a second for each 2 or 3 MB.
         iterations: of a loop that is run step by step.
-        unpacked_bytes: of an archive's member, or of an .npz file's arrays, beyond 20 times the compressed bytes.
+        unpacked_bytes: of an archive's member, an .npz file's arrays or a checkpoint, beyond 20 times the compressed bytes.
     """
 
     constant_bytes: int = _bound(1 << 30, "bytes of a tensor that a conversion computes, or of a synthesized input")
@@ -142,9 +144,14 @@ def hint_of(name: str, wanted: int) -> str:
     return f"raise the limit: --limit {name}={wanted}, or with caffe2_bridge.limits({name}={wanted})"
 
 
+def unpacked_allowance(compressed: int) -> int:
+    """How many bytes so many compressed ones may unpack to."""
+    return current_limits().unpacked_bytes + MAX_UNPACKED_RATIO * compressed
+
+
 def refusal_to_unpack(size: int, compressed: int) -> str:
     """Why so many compressed bytes may not be unpacked to that many; empty if they may."""
-    allowed = current_limits().unpacked_bytes + MAX_UNPACKED_RATIO * compressed
+    allowed = unpacked_allowance(compressed)
     if size <= allowed:
         return ""
     hint = hint_of("unpacked_bytes", size - MAX_UNPACKED_RATIO * compressed)

@@ -50,10 +50,21 @@ INPUT_CODES: Final = (
         summary="The parameters are read from a file that is not named like the init net of the net.",
         cause="No file in the folder of the predict net has the name of its init net (`predict_net` and `init_net`, "
         "`X_predict` and `X_init`, `XPredict` and `XInit` ...), and exactly one fills all parameters that the net "
-        "lacks: a net, or a database of tensors.",
+        "lacks: a net, a database of tensors, or a pickled checkpoint.",
         example="predict: note: weights are read from exec_net.pb, which lies in the folder of predict_net.pb "
         "[init-net-found] (to read others: --init FILE, or load(path, init))",
         cure="Nothing needs to be done. To read other parameters, name the file: `--init FILE`, or `load(path, init)`.",
+    ),
+    DiagnosticCode(
+        code="left-out-blobs",
+        severity=Severity.NOTE,
+        summary="Blobs of a checkpoint are not read.",
+        cause="A pickled checkpoint holds, beside the parameters, what training continues with: the momentum of each "
+        "(`*_momentum`) and the learning rate (`lr`). They are left out unless the net reads them, and so is what is "
+        "not a tensor of numbers that Caffe2 has.",
+        example="init: note: 2 blobs of the checkpoint are left out ('conv1_w_momentum', 'lr'): momentum and learning "
+        "rates, which training alone reads [left-out-blobs] (to read them: load_init_net(path, optimizer_state=True))",
+        cure="Nothing needs to be done. To read them too: `load_init_net(path, optimizer_state=True)`.",
     ),
     DiagnosticCode(
         code="left-out-parameters",

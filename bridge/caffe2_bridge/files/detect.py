@@ -13,6 +13,7 @@ from caffe2_bridge import wire
 from caffe2_bridge.diagnostics import NetFormatError
 from caffe2_bridge.files import text
 from caffe2_bridge.files.databases import minidb
+from caffe2_bridge.files.pickles.unpack import holds_pickle
 from caffe2_bridge.proto.caffe2_pb2 import BlobProto, NetDef, OperatorDef, PlanDef, TensorProto, TensorProtos
 from caffe2_bridge.proto.metanet_pb2 import MetaNetDef
 
@@ -27,6 +28,7 @@ class Format(StrEnum):
     MINIDB = "a minidb database"
     LMDB = "an LMDB database"
     LEVELDB = "a LevelDB database"
+    PICKLE = "a pickled checkpoint"
 
 
 # Formats that are easily mistaken for nets: offset, magic bytes, description.
@@ -36,10 +38,6 @@ _MAGIC: Final = (
     (0, b"\x89HDF", "an HDF5 file"),
     (0, b"\x89PNG", "a picture"),
     (0, b"\x93NUMPY", "a numpy array"),
-    (0, b"\x80\x02", "a Python pickle, which is not read because loading it runs code"),
-    (0, b"\x80\x03", "a Python pickle, which is never opened here"),
-    (0, b"\x80\x04", "a Python pickle, which is never opened here"),
-    (0, b"\x80\x05", "a Python pickle, which is never opened here"),
     (0, b"version https://git-lfs.github.com/spec/", "a Git LFS pointer: the file itself was not fetched"),
 )
 _LMDB: Final = (16, b"\xde\xc0\xef\xbe")
@@ -54,6 +52,8 @@ def mistaken_for_model(head: bytes) -> str | None:
     """Describe a file that is neither a net nor an ONNX model by its first bytes; None if it may be one."""
     if not head.strip():
         return "the file is empty" if not head else "the file holds only white space"
+    if holds_pickle(head):
+        return f"this is {Format.PICKLE}, which has parameters and no net"
     for offset, magic, what in _MAGIC:
         if head[offset:].startswith(magic):
             return f"this is {what}"
@@ -67,6 +67,8 @@ def detect(span: wire.Span) -> Format:
     head = span.view[:_HEAD].tobytes()
     if not head.strip():
         raise NetFormatError("the file is empty" if not head else "the file holds only white space")
+    if holds_pickle(head):
+        return Format.PICKLE
     for offset, magic, what in _MAGIC:
         if head[offset:].startswith(magic):
             raise NetFormatError(f"this is {what}")

@@ -1,7 +1,7 @@
 """Find the parameters that a net lacks by the contents of the files in its folder.
 
 Files are paired by their names (:mod:`.pairing`). Where no name matches, the init net is the one file, of any name,
-that fills all parameters of the net: a net, or a database of tensors.
+that fills all parameters of the net: a net, a database of tensors, or a pickled checkpoint.
 """
 
 from __future__ import annotations

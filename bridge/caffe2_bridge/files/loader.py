@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -18,6 +18,7 @@ from caffe2_bridge.files.databases import leveldb_file, lmdb_file, minidb
 from caffe2_bridge.files.databases.loads import init_of_blobs, read_loads
 from caffe2_bridge.files.detect import Format, detect
 from caffe2_bridge.files.open_files import open_file, open_together
+from caffe2_bridge.files.pickles.checkpoint import init_of_checkpoint
 from caffe2_bridge.files.plan_files import read_plan
 from caffe2_bridge.files.predictor_db import read_meta, read_predictor
 from caffe2_bridge.init.init_net import InitNet, read_init_net
@@ -46,8 +47,9 @@ def load(
         path: a path or URL (:mod:`caffe2_bridge.storage`): a folder with a predict net and an init net
             (``predict_net`` and ``init_net``, ``X_predict`` and ``X_init``, ``model`` and ``model_init``; .pb goes
             before .pbtxt), a predict net in binary or text, a plan, or a predictor database: minidb, LMDB or LevelDB.
-        init: the init net of the predict net, or a database of its parameters. By default it is searched in the folder
-            of the predict net: by name, or else the one file that fills all parameters of the net.
+        init: the init net of the predict net, a database of its parameters, or a checkpoint: a pickled dict of names
+            to arrays (.pkl), of which nothing is run. By default it is searched in the folder of the predict net: by
+            name, or else the one file that fills all parameters of the net.
         predictor: the name of the predictor, for a database that holds several.
         databases: the folder with the databases that the init net loads parameters from; by default its own folder.
             Nothing outside of that folder is read.
@@ -71,46 +73,57 @@ def load(
         )
     if kind in _PLANS:
         return _model_of_plan(where, init, databases)
+    if kind not in _NETS:
+        raise NetFormatError(
+            f"this is {kind}, which has parameters and no net: load(net, init=...), --init", str(where)
+        )
     beside = locate(init) if init is not None else pairing.init_net_beside(where)
     span, init_span = open_together(where, beside)
     net = _NETS[kind](span, str(where))
+    model = Model.of(net, source=str(where))
     if beside is None or init_span is None:
-        return init_search.with_init_net_found(Model.of(net, source=str(where)), _reader(databases))
-    return Model.of(net, _read_init(init_span, beside, databases), str(where))
+        return init_search.with_init_net_found(model, _reader(databases, model.inputs))
+    return Model.of(net, _read_init(init_span, beside, databases, model.inputs), str(where))
 
 
-def load_init_net(path: Location, databases: Location | None = None) -> InitNet:
+def load_init_net(path: Location, databases: Location | None = None, *, optimizer_state: bool = False) -> InitNet:
     """Load the init net in a file, binary or text, and the databases that it loads parameters from.
 
-    The file may be a database of tensors itself, as Caffe2's operator `Save` writes them.
+    The file may be a database of tensors itself, as Caffe2's operator `Save` writes them, or a checkpoint: a pickled
+    dict of names to arrays, of which nothing is run.
 
     Args:
         path: the file.
         databases: the folder with the databases; by default that of the file.
+        optimizer_state: whether the momentum of parameters (``*_momentum``) and the learning rate (``lr``) of a
+            checkpoint are read, too. :func:`load` reads those that the net reads.
 
     Raises:
-        NetFormatError: the file is not a net, or a database is damaged or lacks a blob.
+        NetFormatError: the file is not a net, a database is damaged or lacks a blob, or a pickle is damaged or asks for
+            anything but dicts, lists, tuples, text, numbers and NumPy arrays.
         BridgeError: a database requires a package that is not installed.
     """
     where = locate(path)
-    return _read_init(open_file(where), where, databases)
+    return _read_init(open_file(where), where, databases, None if optimizer_state else ())
 
 
-def _read_init(span: wire.Span, path: AnyPath, databases: Location | None) -> InitNet:
+def _read_init(span: wire.Span, path: AnyPath, databases: Location | None, wanted: Collection[str] | None) -> InitNet:
     if not len(span):
         return InitNet()  # no bytes are those of a NetDef without operators
     with _naming(path):
         found = detect(span)
         if found in _DATABASES:
             return init_of_blobs(_DATABASES[found](path))
+        if found is Format.PICKLE:
+            return init_of_checkpoint(span, wanted)
         if found not in _NETS:
             raise NetFormatError(f"the init net must be a net, but this is {found}", str(path))
         init = read_init_net(span if found is Format.NET else _net_text(span, str(path)))
         return _with_databases(init, path, databases)
 
 
-def _reader(databases: Location | None) -> Callable[[AnyPath], InitNet]:
-    return lambda path: load_init_net(path, databases)
+def _reader(databases: Location | None, wanted: Collection[str]) -> Callable[[AnyPath], InitNet]:
+    return lambda path: _read_init(open_file(path), path, databases, wanted)
 
 
 def _with_databases(init: InitNet, net: AnyPath, databases: Location | None) -> InitNet:
@@ -154,8 +167,11 @@ def _model_of_plan(path: AnyPath, init: Location | None, databases: Location | N
         planned = read_plan(plan)
         if planned.init is None:
             beside = locate(init) if init is not None else pairing.init_net_beside(path)
-            model = Model.of(planned.predict, None if beside is None else load_init_net(beside, databases), str(path))
-            return model if beside is not None else init_search.with_init_net_found(model, _reader(databases))
+            model = Model.of(planned.predict, source=str(path))
+            read = _reader(databases, model.inputs)
+            if beside is None:
+                return init_search.with_init_net_found(model, read)
+            return Model.of(planned.predict, read(beside), str(path))
         if init is not None:
             raise NetFormatError(f"the plan's net {planned.init.name!r} writes its parameters: omit the init net")
         return Model.of(planned.predict, _with_databases(read_init_net(planned.init), path, databases), str(path))
@@ -289,6 +305,7 @@ def _in_folder(path: AnyPath) -> tuple[AnyPath, Format] | None:
 
 def _kind(path: AnyPath) -> Format | None:
     try:
-        return _open(path)[1]
+        found = _open(path)[1]
     except NetFormatError:
         return None
+    return None if found is Format.PICKLE else found

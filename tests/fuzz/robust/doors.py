@@ -23,6 +23,7 @@ from caffe2_bridge.files.loader import load_meta, load_plan
 from caffe2_cli.commands import main
 from caffe2_frontend import check, save_onnx, to_onnx
 from caffe2_frontend.exporter import convert
+from fuzz.robust.inputs import CHECKPOINT
 
 
 class UnexpectedOutputError(Exception):
@@ -78,10 +79,14 @@ def _run(words: list[str]) -> tuple[int, str]:
 
 
 def _command(*words: str) -> Callable[[Path, Path], None]:
-    """Run a command; ``MODEL`` and ``OUT`` stand for the paths, ``OUT`` with what follows it as a name."""
+    """Run a command; ``MODEL`` and ``OUT`` stand for the paths, ``OUT`` with what follows it as a name.
+
+    ``INIT`` stands for the checkpoint beside the model.
+    """
 
     def call(path: Path, out: Path) -> None:
-        texts = [str(path) if word == "MODEL" else word.replace("OUT", str(out)) for word in words]
+        paths = {"MODEL": str(path), "INIT": str(path.with_name(CHECKPOINT))}
+        texts = [paths.get(word) or word.replace("OUT", str(out)) for word in words]
         status, printed = _run(texts)
         before, reported, _ = printed.partition("[internal-error]")
         if reported:  # of any number of lines
@@ -108,7 +113,15 @@ _LARGE: Final = 1 << 20  # elements
 
 
 def _read(path: Path, _: Path) -> None:
-    model = load(path)
+    _read_all(load(path))
+
+
+def _read_checkpoint(path: Path, _: Path) -> None:
+    load_init_net(path.with_name(CHECKPOINT), optimizer_state=True)
+    _read_all(load(path, path.with_name(CHECKPOINT)))
+
+
+def _read_all(model: Model) -> None:
     for parameter in model.init.parameters.values():
         if parameter.size < _LARGE:  # a fill of any size takes a few bytes, and is as large as it says when it is read
             parameter.load()
@@ -280,5 +293,15 @@ DOORS: Final[Mapping[str, Mapping[str, Door]]] = {
         "profile command": Door(
             _command("profile", str(CHAR_RNN), "--inputs", "MODEL", "-o", "OUT/out.json", "--runs", "1")
         ),
+    },
+    "pkl": {
+        "load": Door(_read, weight=3),
+        "checkpoint": Door(_read_checkpoint, weight=10),
+        "to_onnx": Door(_export, weight=2),
+        "check command": Door(_command("check", "MODEL", "--init", "INIT"), weight=3),
+        "show command": Door(_command("show", "MODEL", "--init", "INIT"), weight=2),
+        "show checkpoint": Door(_command("show", "INIT")),
+        "convert command": Door(_command("convert", "MODEL", "OUT/saved", "--init", "INIT"), weight=2),
+        "weights command": Door(_command("convert", "INIT", "-o", "OUT/weights.safetensors"), weight=4),
     },
 }  # fmt: skip

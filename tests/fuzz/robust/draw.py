@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import io
+import pickletools
 import random
 import struct
 import zipfile
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import lru_cache
 from typing import Final
 
@@ -16,13 +19,13 @@ from google.protobuf.message import DecodeError, Message
 
 from caffe2_bridge.proto.caffe2_pb2 import BlobProto, NetDef, PlanDef
 from fuzz.robust.doors import DOORS
-from fuzz.robust.inputs import MAIN, Input
+from fuzz.robust.inputs import CHECKPOINT, MAIN, Input
 from fuzz.robust.mutate_bytes import mutate_bytes
 from fuzz.robust.mutate_messages import mutate_message
 from fuzz.robust.seeds import Seeds
 
 _WEIGHTS: Final[Mapping[str, int]] = {
-    "net": 32, "onnx": 34, "text": 8, "plan": 6, "minidb": 6, "lmdb": 4, "leveldb": 3, "npz": 7,
+    "net": 32, "onnx": 34, "text": 8, "plan": 6, "minidb": 6, "lmdb": 4, "leveldb": 3, "npz": 7, "pkl": 8,
 }  # fmt: skip
 _MESSAGES: Final[Mapping[str, type[Message]]] = {
     "net": NetDef,
@@ -44,6 +47,12 @@ _HEADERS: Final = (
     "(" * 5000,
     "{'descr': '<f4', 'fortran_order': False, 'shape': (1" + "0" * 5000 + ",), }",
 )
+_OPCODES: Final = (
+    *(opcode.code.encode("latin-1") for opcode in pickletools.opcodes), b"cos\nsystem\n", b"(S'x'\nios\nsystem\n",
+    b"cnumpy\ndtype\n", b"cnumpy.core.multiarray\nscalar\n", b"c_codecs\nencode\n", b"ccollections\nOrderedDict\n",
+    b"X\xff\xff\xff\x7f", b"\x8a\xff", b"I99999999999999999999\n", b"\x80\x09", b"(((((", b"ttttt",
+    b"J\xff\xff\xff\xff",
+)  # fmt: skip
 
 
 def draw_case(seeds: Seeds, seed: int, index: int, kinds: Mapping[str, int] = _WEIGHTS) -> tuple[Input, str]:
@@ -66,6 +75,8 @@ def _mutated(found: Input, seeds: Seeds, draw: random.Random) -> Input:
         del files[name]
     elif found.kind == "npz" and draw.random() < 0.6:
         files[name] = _npz(draw)
+    elif found.kind == "pkl":
+        files[CHECKPOINT] = _checkpoint(files[CHECKPOINT], draw)
     elif found.kind == "minidb" and draw.random() < _STRUCTURED:
         files[name] = _minidb(files[name], draw)
     elif found.kind in _MESSAGES and draw.random() < _STRUCTURED:
@@ -118,6 +129,23 @@ def _minidb(data: bytes, draw: random.Random) -> bytes:
         value = mutate_bytes(value, draw)
     records[index] = key, value
     return b"".join(struct.pack("<ii", len(k), len(v)) + k + v for k, v in records)
+
+
+def _checkpoint(data: bytes, draw: random.Random) -> bytes:
+    """A checkpoint that is damaged inside of its compression, or at the opcodes of its pickle."""
+    if data.startswith(b"\x1f\x8b") and draw.random() < _STRUCTURED:
+        return gzip.compress(_checkpoint(gzip.decompress(data), draw))
+    places = [0]
+    with suppress(ValueError):  # an archive around it
+        places = [place for _, _, place in pickletools.genops(data) if place is not None]
+    if len(places) == 1 or draw.random() > _STRUCTURED:
+        return mutate_bytes(data, draw)
+    changed = bytearray(data)
+    for _ in range(draw.choice((1, 1, 2, 4))):
+        first, second = sorted(draw.choices(places, k=2))
+        piece = draw.choice((b"", draw.choice(_OPCODES), data[first:second]))
+        changed[first : first + draw.choice((0, 1, second - first))] = piece
+    return bytes(changed)
 
 
 def _npz(draw: random.Random) -> bytes:

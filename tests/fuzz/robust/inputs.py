@@ -18,7 +18,9 @@ MAIN: Final[Mapping[str, str]] = {
     "leveldb": "model",
     "onnx": "model.onnx",
     "npz": "inputs.npz",
+    "pkl": "predict_net.pb",  # beside it, the checkpoint
 }
+CHECKPOINT: Final = "model_final.pkl"
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import io
+import pickle  # noqa: TID251 - it writes what is read here
 import random
+import tarfile
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -23,7 +26,7 @@ from caffe2_bridge.init.fill_nets import fill_net
 from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.proto.caffe2_pb2 import ExecutionStep, NetDef, OperatorDef, PlanDef
 from caffe2_frontend import to_onnx
-from fuzz.robust.inputs import MAIN, Input, read_input
+from fuzz.robust.inputs import CHECKPOINT, MAIN, Input, read_input
 
 _LARGEST: Final = 40_000  # bytes of a seed: mutations of larger ones rarely hit anything but weights
 _FLOATS: Final = np.dtype(np.float32)
@@ -32,6 +35,7 @@ _EXPORTS: Final = 120
 _NODE_TESTS: Final = 400
 _CARRIED: Final = 40
 _DATABASES: Final = 12
+_CHECKPOINTS: Final = 60
 
 
 def write_seeds(folder: Path, seed: int) -> Mapping[str, int]:
@@ -78,6 +82,7 @@ def _seeds(draw: random.Random) -> Iterator[Input]:
     yield from nodes
     yield from _carried(draw.sample(nodes, _CARRIED))
     yield from _arrays(draw)
+    yield from _checkpoints(draw.sample(models, _CHECKPOINTS), draw)
 
 
 def _input_of(model: Model, *, text: bool) -> Input | None:
@@ -236,3 +241,22 @@ def _arrays(draw: random.Random) -> Iterator[Input]:
                 text=np.array(["a", "bc"]), empty=np.zeros((0, 3)),
             )  # fmt: skip
             yield Input("npz", {MAIN["npz"]: stream.getvalue()})
+
+
+def _checkpoints(models: list[Model], draw: random.Random) -> Iterator[Input]:
+    """The parameters of models as Detectron wrote them, in all protocols, compressed or in an archive or not."""
+    for model in models:
+        blobs: dict[str, object] = {name: array for name, array in model.params.items() if array.dtype != object}
+        if not blobs:
+            continue
+        blobs |= {f"{next(iter(blobs))}_momentum": np.zeros(3, np.float32), "lr": np.float32(0.1), "iter": 7}
+        data = pickle.dumps(draw.choice((blobs, {"blobs": blobs, "cfg": "MODEL: {}"})), draw.randint(0, 5))
+        if draw.random() < 0.3:
+            archive = io.BytesIO()
+            with tarfile.open(fileobj=archive, mode="w") as tar:
+                info = tarfile.TarInfo(CHECKPOINT)
+                info.size = len(data)
+                tar.addfile(info, io.BytesIO(data))
+            data = archive.getvalue()
+        data = gzip.compress(data) if draw.random() < 0.3 else data
+        yield Input("pkl", {MAIN["pkl"]: model.predict_net.SerializeToString(), CHECKPOINT: data})

@@ -54,6 +54,8 @@ def zipped() -> bytes:
         (b"\x00" * 16 + b"\xde\xc0\xef\xbe" + b"\x00" * 16, Format.LMDB),
         (b'network { name: "n" } execution_step { network: "n" }', Format.PLAN_TEXT),
         (record(*text_record("key", b"value")), Format.MINIDB),
+        (b"\x80\x04\x95", Format.PICKLE),
+        (b"(dp0\n.", Format.PICKLE),
     ],
 )
 def test_formats(data: bytes, expected: Format) -> None:
@@ -72,7 +74,6 @@ META = MetaNetDef(nets=[NetsMap(key="PREDICT_NET_TYPE", value=NET)], blobs=[Blob
         (b"<html><body>404", "a web page"),
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:0", "Git LFS pointer"),
         (zipped(), "a zip archive"),
-        (b"\x80\x04\x95", "pickle, which is never opened"),
         (b"\x01\x02\x03", "neither a net"),
         (b"just some words", "neither a net"),
         (b'{"json": 1}', "neither a net"),
