@@ -51,7 +51,9 @@ def parse_inputs(_: click.Context, __: click.Parameter, values: tuple[str, ...])
 
 
 model = click.argument("model", type=LOCATION)
-init = click.option("--init", type=LOCATION, help="The init net, if it is not in the folder of MODEL.")
+init = click.option(
+    "--init", type=LOCATION, help="The init net, or a pickled checkpoint (.pkl), if it is not in the folder of MODEL."
+)
 databases = click.option(
     "--databases", type=LOCATION, help="The folder of the databases that the init net loads from; by default its own."
 )

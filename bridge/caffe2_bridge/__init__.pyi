@@ -27,7 +27,7 @@ from caffe2_bridge.diagnostics import (
     RunError,
     Severity,
 )
-from caffe2_bridge.files import load, load_init_net, save
+from caffe2_bridge.files import load, load_init_net, load_weights, save, save_weights
 from caffe2_bridge.graph_edit import (
     Int8Tensor,
     construct_init_net_from_params,
@@ -104,6 +104,7 @@ __all__ = [
     "limits",
     "load",
     "load_init_net",
+    "load_weights",
     "place",
     "propagate_status",
     "proto",
@@ -113,5 +114,6 @@ __all__ = [
     "rename_op_input",
     "rename_op_output",
     "save",
+    "save_weights",
     "ssa_rewrite",
 ]

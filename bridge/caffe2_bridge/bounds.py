@@ -61,7 +61,7 @@ class Limits:
         plan_operators: operators to which the steps of a plan expand, beyond 20 times what was written.
         text_bytes: of a net in protobuf's text format, whose parser takes a second for each 2 or 3 MB.
         iterations: of a loop that is run step by step.
-        unpacked_bytes: of an archive's member, an .npz file's arrays or a checkpoint, beyond 20 times the compressed bytes.
+        unpacked_bytes: of a compressed member, .npz file or checkpoint, beyond 20 times the compressed bytes.
     """
 
     constant_bytes: int = _bound(1 << 30, "bytes of a tensor that a conversion computes, or of a synthesized input")

@@ -31,7 +31,7 @@ COMMANDS = {
         "MODEL", "--input NAME=DTYPE[DIMS]", "-o, --output PATH", "--foreign [error|carry]", "--device [NAME=]DEVICE",
         "--int8", "--format",
     ),
-    "convert": ("MODEL OUT", "--predictor NAME", "--format [pb|pbtxt|minidb|lmdb|leveldb]"),
+    "convert": ("MODEL [OUT]", "--predictor NAME", "--format [pb|pbtxt|minidb|lmdb|leveldb|safetensors|npz|pt]"),
     "validate": (
         "--other PATH", "--output NAME", "--against RUNTIME", "--device TEXT", "--steps", "--lockstep", "--report PATH",
         "0: they agree, 1: they disagree",

@@ -25,9 +25,9 @@ BRIDGE = {
     "get_external_blob_names", "get_op_ids_in_path", "get_output_producers", "get_params_from_init_net",
     "get_producer_map", "get_ssa", "get_sub_graph_external_input_output", "get_undefined_blobs",
     "group_norm_replace_aten_with_caffe2", "has_cuda_version", "identify_reshape_sub_graph", "infer_device_type",
-    "infer_output_devices", "insert_copies", "limits", "load", "load_init_net", "place", "propagate_status", "proto",
-    "read_init", "remove_dead_end_ops", "remove_reshape_for_fc", "rename_op_input", "rename_op_output", "save",
-    "ssa_rewrite",
+    "infer_output_devices", "insert_copies", "limits", "load", "load_init_net", "load_weights", "place",
+    "propagate_status", "proto", "read_init", "remove_dead_end_ops", "remove_reshape_for_fc", "rename_op_input",
+    "rename_op_output", "save", "save_weights", "ssa_rewrite",
 }  # fmt: skip
 BUILDER = {
     "ONES", "XAVIER", "ZEROS", "AttentionCell", "AttentionType", "BasicRNNCell", "Blob", "BuildError", "Cell",
@@ -40,7 +40,10 @@ GRADIENTS = {
     "add_gradient_operators", "dedupe_g_output", "disambiguate_grad_if_op_output", "gen_do_gradient",
     "gen_if_gradient", "gen_while_gradient", "get_backward_pass", "get_gradient_for_op", "recompute_steps",
 }  # fmt: skip
-FILES = {"FORMATS", "load", "load_init_net", "load_plan", "save"}
+FILES = {
+    "FORMATS", "WEIGHT_FORMATS", "SavedWeights", "load", "load_init_net", "load_plan", "load_weights", "save",
+    "save_weights",
+}  # fmt: skip
 STORAGE = {
     "AnyPath", "Location", "NotListableError", "RemotePath", "StorageError", "StorageNotFoundError", "is_url", "locate",
     "mask", "published", "read_file", "source_path", "walk",

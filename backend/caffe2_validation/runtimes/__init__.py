@@ -6,15 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from caffe2_backend.runtime.devices.device_names import CPU
-<<<<<<< HEAD:backend/caffe2_validation/runtimes/__init__.py
-=======
-from caffe2_backend.validation.runtimes.base import AnyModel, Form, Loaded, Runtime, Value
-from caffe2_backend.validation.runtimes.bridge_runtime import BridgeWorkspace
-from caffe2_backend.validation.runtimes.onnx_reference import OnnxReference
-from caffe2_backend.validation.runtimes.onnx_runtime import OnnxRuntime
-from caffe2_backend.validation.runtimes.pytorch_runtime import PyTorch
-from caffe2_backend.validation.runtimes.real_caffe2 import is_requested, shared_caffe2
->>>>>>> e1d6446b (Let PyTorch be a runtime of validate):backend/caffe2_backend/validation/runtimes/__init__.py
 from caffe2_bridge.diagnostics import RunError
 from caffe2_validation.runtimes.base import AnyModel, Form, Loaded, Runtime, Value
 from caffe2_validation.runtimes.bridge_runtime import BridgeWorkspace

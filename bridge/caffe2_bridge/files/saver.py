@@ -45,12 +45,12 @@ def save(model: Model, path: Location, format: str = "pb") -> None:  # noqa: A00
     saver = _SAVERS.get(format)
     if saver is None:
         raise BridgeError(f"format must be one of {', '.join(FORMATS)}, not {format!r}")
-    with _published(path) as target:
+    with local_target(path) as target:
         saver(model, target)
 
 
 @contextmanager
-def _published(path: Location) -> Iterator[Path]:
+def local_target(path: Location) -> Iterator[Path]:
     """Give the local path to write, whose content is uploaded if the path is a URL. Raises BridgeError."""
     where = locate(path)
     try:
@@ -101,7 +101,7 @@ def save_records(records: Iterable[Record], path: Location, format: str) -> None
 
     Raises BridgeError if a package is not installed or a file cannot be written.
     """
-    with _published(path) as target:
+    with local_target(path) as target:
         DATABASES[format](records, target)
 
 

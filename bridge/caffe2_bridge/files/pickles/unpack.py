@@ -47,7 +47,7 @@ def _is_tar(head: bytes) -> bool:
 
 def _inflated_head(data: bytes) -> bytes:
     try:
-        return zlib.decompressobj(wbits=31).decompress(data, _HEAD)
+        return zlib.decompressobj(wbits=31).decompress(data, _BLOCK)  # enough for a tar header
     except zlib.error:
         return b""
 
