@@ -7,7 +7,7 @@ that fills all parameters of the net: a net, a database of tensors, or a pickled
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -51,7 +51,11 @@ def init_nets_by_content(model: Model, read: Read) -> list[tuple[AnyPath, InitNe
     if path is None or model.init.parameters or model.init.rest or model.init.placeholders:
         return []
     missing = _missing(model)
-    return [(file, init) for file, init in _init_nets(path, read) if _fills(init, missing)] if missing else []
+    fitting: dict[str, tuple[AnyPath, InitNet]] = {}  # of a net in both formats the binary one
+    for file, init in _init_nets(path, read) if missing else ():
+        if _fills(init, missing):
+            fitting.setdefault(file.stem, (file, init))
+    return list(fitting.values())
 
 
 def _missing(model: Model) -> list[str]:
@@ -62,22 +66,25 @@ def _missing(model: Model) -> list[str]:
     )
 
 
-def _init_nets(path: AnyPath, read: Read) -> list[tuple[AnyPath, InitNet]]:
-    """The files beside a file that can be read as init nets; of a net in both formats the binary one."""
-    found: dict[str, tuple[AnyPath, InitNet]] = {}
+def _init_nets(path: AnyPath, read: Read) -> Iterator[tuple[AnyPath, InitNet]]:
+    """The files beside a file that can be read as init nets; the text of one that was read in binary is left out."""
     try:
         files = pairing.files_in(path.parent)
     except OSError:  # no folder, or one that cannot be listed
-        return []
+        return
     if len(files) > (_MOST_FILES if isinstance(path, Path) else _MOST_DOWNLOADS):
-        return []
+        return
+    binary = set()
     for file in files:
-        if file != path and file.stem not in found:
-            try:
-                found[file.stem] = file, read(file)
-            except NetFormatError:
-                continue
-    return list(found.values())
+        if file == path or (file.suffix == ".pbtxt" and file.stem in binary):
+            continue
+        try:
+            init = read(file)
+        except NetFormatError:
+            continue
+        if file.suffix == ".pb":
+            binary.add(file.stem)
+        yield file, init
 
 
 def _fills(init: InitNet, names: list[str]) -> bool:

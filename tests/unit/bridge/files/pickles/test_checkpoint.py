@@ -84,6 +84,12 @@ def test_a_net_takes_its_checkpoint(tmp_path: Path) -> None:
     assert "weights are read from model_final.pkl" in found.init.findings[-1].reason
 
 
+def test_a_checkpoint_with_the_name_of_the_net_is_found(tmp_path: Path) -> None:
+    write(tmp_path, PICKLED, "predict_net.pkl")
+    (tmp_path / "predict_net.pbtxt").write_text(str(NET))
+    assert c2.load(tmp_path / "predict_net.pb").inputs == ("x",)
+
+
 def test_optimizer_state_that_the_net_reads_is_kept(tmp_path: Path) -> None:
     path = write(tmp_path, PICKLED)
     net = NetDef()
