@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from caffe2_backend.runtime.values import Int8Tensor
-from caffe2_backend.validation.runtimes.base import AnyModel, Form, Value, caffe2_model
 from caffe2_bridge.diagnostics import BridgeError, RunError
+from caffe2_validation.runtimes.base import AnyModel, Form, Value, caffe2_model
 
 
 class PyTorch:
