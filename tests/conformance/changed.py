@@ -97,7 +97,7 @@ def _imports_of(trees: Mapping[str, ast.Module]) -> dict[str, dict[str, Definiti
         module: {
             alias.asname or alias.name: (node.module, alias.name)
             for node in ast.walk(tree)
-            if isinstance(node, ast.ImportFrom) and node.module in trees
+            if isinstance(node, ast.ImportFrom) and node.module and node.module in trees
             for alias in node.names
         }
         for module, tree in trees.items()
