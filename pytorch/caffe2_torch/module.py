@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from caffe2_bridge.diagnostics import Location, RunError
+from caffe2_bridge.diagnostics.nearest import nearest_first
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_torch.assembly import compile_net
 from caffe2_torch.conversion import Conversion
@@ -59,7 +60,7 @@ class NetModule(nn.Module):
             A dict by blob name for a dict; else the values of ``outputs``, one alone or a tuple.
 
         Raises:
-            RunError: an input is missing, or an operator failed; the message names it.
+            RunError: an input is missing or unknown, or an operator failed; the message names it.
         """
         if len(arguments) == 1 and isinstance(arguments[0], Mapping):
             return self.run(arguments[0])
@@ -73,19 +74,19 @@ class NetModule(nn.Module):
         """Run the net for inputs by name.
 
         Args:
-            inputs: values by blob name; a parameter may be among them. Other names are ignored.
+            inputs: values by blob name; those of parameters may be among them, for this run.
             outputs: names of any blobs that the net computes; None for ``outputs``. Those without a value are left out.
 
         Raises RunError as a call does.
         """
+        self._require_known(inputs)
         missing = [name for name in self.inputs if name not in inputs]
         if missing:
             raise RunError(f"input {missing[0]!r} is missing")
         context = self._context(inputs.values())
         blobs: dict[str, Value] = dict(self._constants)
         blobs.update((blob, getattr(self, attribute)) for blob, attribute in self.names.items())
-        known = {*self.inputs, *blobs}
-        blobs.update((name, value_of(value, context.device)) for name, value in inputs.items() if name in known)
+        blobs.update((name, value_of(value, context.device)) for name, value in inputs.items())
         wanted = self.outputs if outputs is None else tuple(outputs)
         program = self._compiled()
         if context.device is None or context.device.type == "cpu":
@@ -95,6 +96,13 @@ class NetModule(nn.Module):
                 program.run(blobs, context, {*wanted, *self._updated})
         self._keep_statistics(blobs)
         return {name: result_of(blobs[name]) for name in wanted if _is_value(blobs.get(name))}
+
+    def _require_known(self, given: Iterable[str]) -> None:
+        known = {*self.inputs, *self.names, *self._constants}
+        unknown = [name for name in given if name not in known]
+        if unknown:
+            names = ", ".join(map(repr, nearest_first(self.inputs, unknown)))
+            raise RunError(f"the net has no input {unknown[0]!r}: its inputs are {names or 'none'}")
 
     def _context(self, inputs: Iterable[Any]) -> Context:
         """The device and element type of the parameters; without any, the device of the inputs, and float."""

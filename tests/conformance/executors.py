@@ -126,6 +126,7 @@ def run_in_pytorch(case: Case) -> list[Array]:
     fed = {
         name: array if name not in case.quantized else Int8Tensor(array, *case.quantized[name])
         for name, array in case.inputs.items()
+        if name in module.inputs or name in module.names
     }
     try:
         with torch.no_grad():

@@ -55,6 +55,15 @@ def test_a_module_takes_and_returns_blobs_by_name_or_in_order() -> None:
     assert [value.tolist() for value in two(X)] == [[[3.0]], [[1.0]]]
 
 
+@pytest.mark.parametrize(
+    ("fed", "message"),
+    [({}, "input 'x' is missing"), ({"X": X}, "no input 'X'.*'x'"), ({"x": X, "b ": X}, "no input 'b '.*'x'")],
+)
+def test_names_that_are_no_inputs_are_errors(fed: dict[str, Any], message: str) -> None:
+    with pytest.raises(RunError, match=message):
+        to_torch(fully_connected())(fed)
+
+
 def test_parameters_have_the_names_of_blobs() -> None:
     module = to_torch(fully_connected(weight="fc/w", bias="fc.b"))
     assert {name for name, _ in module.named_parameters()} == {"fc/w", "fc_b"}

@@ -56,9 +56,10 @@ class _Loaded:
         wanted = None if outputs is None else tuple(outputs)
         if wanted != self._outputs:
             self._module, self._outputs = self._made(wanted), wanted
+        read = {*self._module.inputs, *self._module.names}  # of a net that is cut, not all inputs
         try:
             with torch.no_grad():
-                found = self._module(dict(inputs))
+                found = self._module({name: value for name, value in inputs.items() if name in read})
         except BridgeError as error:
             raise RunError(f"pytorch: {error}") from error
         return {name: _value(value) for name, value in found.items()}
