@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 import click
 from rich.table import Table
 
 from caffe2_cli import options
+from caffe2_cli.errors import reports_errors
 from caffe2_cli.output.echo import echo
 from caffe2_cli.output.tables import print_table
 
 
 @click.command()
 @options.as_json("table")
-def ops(as_json: bool) -> None:
-    """List the Caffe2 operators that convert to ONNX, by family."""
-    from caffe2_frontend import supported_operators
-
-    rows = supported_operators()
+@click.option(
+    "--to", type=click.Choice(["onnx", "torch"]), default="onnx", show_default=True,
+    help="What they convert to; modules of PyTorch need the extra torch.",
+)  # fmt: skip
+@reports_errors()
+def ops(as_json: bool, to: str) -> None:
+    """List the Caffe2 operators that convert, by family."""
+    rows = _modules() if to == "torch" else _exports()
     if as_json:
         echo(json.dumps(rows, indent=2))
         return
@@ -26,3 +31,18 @@ def ops(as_json: bool) -> None:
     for name, types in rows.items():
         table.add_row(name, ", ".join(types))
     print_table(table)
+
+
+def _exports() -> Mapping[str, tuple[str, ...]]:
+    from caffe2_frontend import supported_operators
+
+    return supported_operators()
+
+
+def _modules() -> Mapping[str, tuple[str, ...]]:
+    from caffe2_validation.runtimes import find_runtime
+
+    find_runtime("pytorch")  # raises RunError if PyTorch is not installed
+    from caffe2_torch import supported_operators
+
+    return {"pytorch": supported_operators()}

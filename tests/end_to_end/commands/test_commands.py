@@ -156,6 +156,13 @@ def test_ops() -> None:
     assert f"{sum(map(len, rows.values()))} operators" in call("ops").stdout
 
 
+@pytest.mark.torch
+def test_ops_of_modules() -> None:
+    (types,) = json.loads(call("ops", "--to", "torch", "--json").stdout).values()
+    assert {"FC", "RecurrentNetwork", "LSTMUnit", "Softmax"} <= set(types)
+    assert f"{len(types)} operators" in call("ops", "--to", "torch").stdout
+
+
 def test_a_real_process(small: Path, tmp_path: Path) -> None:
     env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-W", "error", "-c", "from caffe2_cli.commands import main; main()"]
