@@ -173,7 +173,8 @@ def _write_reports(results: Sequence[Result], json_file: Path | None, coverage: 
     if json_file:
         json_file.write_text(json.dumps(report.as_json(results), indent=1) + "\n", encoding="utf-8")
     if coverage:
-        coverage.write_text(report.coverage_page(results), encoding="utf-8")
+        in_pytorch = report.read_baseline(BASELINES["pytorch"])
+        coverage.write_text(report.coverage_page(results, in_pytorch), encoding="utf-8")
 
 
 def _show(corpus: Path, name: str) -> None:

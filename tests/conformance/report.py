@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -88,8 +88,11 @@ def as_json(results: Sequence[Result]) -> dict[str, Any]:
     }
 
 
-def coverage_page(results: Sequence[Result]) -> str:
-    """The coverage page in Markdown: what of the corpus passes, and why the rest is refused."""
+def coverage_page(results: Sequence[Result], in_pytorch: Collection[str] = ()) -> str:
+    """The coverage page in Markdown: what of the corpus passes, and why the rest is refused.
+
+    ``in_pytorch`` are the ids of the cases that pass as modules of PyTorch.
+    """
     lines = [
         "# Coverage",
         "",
@@ -100,7 +103,7 @@ def coverage_page(results: Sequence[Result]) -> str:
         'those that differ in what `tests/conformance/deviations.py` says and in nothing else, "outside" those whose',
         "inputs no operator promises anything for (`tests/conformance/outside.py`). A refused case is one that the",
         "conversion says it cannot express; wrong or crashed cases fail the build. Gradient operators count where they",
-        "have a converter.",
+        'have a converter. "PyTorch" counts the cases that pass as modules of PyTorch (`tests/pytorch/baseline.json`).',
     ]
     for kind, title in _TITLES.items():
         groups = by_group(result for result in results if result.task.ref.kind == kind)
@@ -117,16 +120,17 @@ def coverage_page(results: Sequence[Result]) -> str:
             "",
             f"{len(groups)} in all, {whole} with every case in the domain passing.",
             "",
-            "| | cases | " + " | ".join(_COLUMNS) + " | commonest reason for refusal |",
-            "|---|" + "--:|" * (1 + len(_COLUMNS)) + "---|",
-            *(_coverage_row(f"`{name}`", group) for name, group in groups.items()),
-            _coverage_row("**all**", all_results, reason=False),
+            "| | cases | " + " | ".join(_COLUMNS) + " | PyTorch | commonest reason for refusal |",
+            "|---|" + "--:|" * (2 + len(_COLUMNS)) + "---|",
+            *(_coverage_row(f"`{name}`", group, in_pytorch) for name, group in groups.items()),
+            _coverage_row("**all**", all_results, in_pytorch, reason=False),
         ]
     return "\n".join([*lines, ""])
 
 
-def _coverage_row(name: str, results: Sequence[Result], *, reason: bool = True) -> str:
-    numbers = [str(count or "") for count in (len(results), *counts(results).values())]
+def _coverage_row(name: str, results: Sequence[Result], in_pytorch: Collection[str], *, reason: bool = True) -> str:
+    modules = sum(result.task.ref.id in in_pytorch for result in results)
+    numbers = [str(count or "") for count in (len(results), *counts(results).values(), modules)]
     text = commonest_reason(results) if reason else ""
     text = " ".join(text.split()).replace("|", "\\|")
     if len(text) > _LONGEST_REASON:

@@ -60,7 +60,9 @@ def test_json_is_plain() -> None:
 def test_coverage_page() -> None:
     page = report.coverage_page(RESULTS)
     assert page == report.coverage_page(RESULTS[::-1])
-    assert "| `FC` | 5 | 1 | 1 |  |  |  | 3 |  | a\\|b |" in page
+    assert "| `FC` | 5 | 1 | 1 |  |  |  | 3 |  |  | a\\|b |" in page
+    with_modules = report.coverage_page(RESULTS, {"FC/000", "FC/002", "Other/000"})
+    assert "| `FC` | 5 | 1 | 1 |  |  |  | 3 |  | 2 | a\\|b |" in with_modules
     assert "## Nets of several operators\n\n1 in all, 1 with every case in the domain passing." in page
 
 
