@@ -84,7 +84,7 @@ recompute = click.option(
 runtimes = click.option(
     "--against", "runtimes", multiple=True, metavar="RUNTIME",
     help="A runtime: caffe2, onnxruntime-cpu, onnxruntime-cuda, onnx-reference, pytorch or workspace. Repeatable; the "
-    "first is the reference. Default: those of caffe2, onnxruntime-cpu and onnx-reference that are installed.",
+    "first is the reference. Default: those of caffe2, onnxruntime-cpu, onnx-reference and pytorch that are installed.",
 )  # fmt: skip
 random_weights = click.option(
     "--random-weights", is_flag=True, help="Synthesize missing weights with shapes that fit the operators."

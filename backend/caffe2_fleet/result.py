@@ -44,6 +44,7 @@ class ModelResult:
         versions: of the packages that ran it.
         verdict_text: the verdict of the validation with what it compared, see ValidationReport.
         compared_with_caffe2: whether real Caffe2 was one of the sides; None if there was no validation.
+        compared_with_net_evaluator: the same of an evaluator of the net itself, see ValidationReport.
     """
 
     model: str
@@ -72,6 +73,7 @@ class ModelResult:
     versions: Mapping[str, str] = field(default_factory=dict)
     verdict_text: str = ""
     compared_with_caffe2: bool | None = None
+    compared_with_net_evaluator: bool | None = None
 
     def with_owner(self, owner: str) -> ModelResult:
         """The same result of a model that has another owner now."""

@@ -27,7 +27,7 @@ def write_table(results: Sequence[ModelResult], path: AnyPath) -> None:
             ("bytes", integer), ("onnx_bytes", integer), ("seconds", number), ("times", arrow.map_(text, number)),
             ("worst", number), ("differences", arrow.map_(text, number)), ("cases", integer),
             ("random_weights", integer), ("onnx", text), ("page", text), ("versions", arrow.map_(text, text)),
-            ("compared_with_caffe2", arrow.bool_()),
+            ("compared_with_caffe2", arrow.bool_()), ("compared_with_net_evaluator", arrow.bool_()),
         ]
     )  # fmt: skip
     with replacing(path) as file:
@@ -48,4 +48,5 @@ def _row(result: ModelResult) -> dict[str, Any]:
         "onnx_bytes": result.onnx_bytes, "seconds": result.seconds, "worst": result.worst, "cases": result.cases,
         "random_weights": result.weights, "onnx": result.onnx, "page": result.page,
         "compared_with_caffe2": result.compared_with_caffe2,
+        "compared_with_net_evaluator": result.compared_with_net_evaluator,
     }  # fmt: skip

@@ -145,7 +145,7 @@ def run_validation(
         step = step.starting_with(given[0] if given else {})
         forms, second = _step_forms(step, generated), _other_step(second)
         options = step_options(options)
-    sides, failures = make_sides(forms, second, runtimes)
+    sides, failures, unconverted = make_sides(forms, second, runtimes, defaults=options.runtimes is None)
     steps_notes: list[str] = []
     if step is not None:
         batches = given or [case.inputs for case in generated.cases]
@@ -161,15 +161,16 @@ def run_validation(
         progress("finding the first operator that disagrees")
     diagnosis = diagnose_comparison(comparison)
     compared = comparison.compared_sides()
+    subjects = tuple(dict.fromkeys(side.subject for side in compared))
 
     return ValidationReport(
         model=_name(model, generated.forms),
         reference=sides[0].label,
-        sides=tuple(side.label for side in sides),
+        sides=tuple(side.label for side in comparison.sides),
         results=tuple(comparison.results),
         failures=(*failures, *comparison.failures, *diagnosis.failures),
-        absent=missing,
-        versions=package_versions() | versions_of(sides),
+        absent=missing | unconverted | comparison.absent,
+        versions=package_versions() | versions_of(comparison.sides),
         tolerances=options.tolerances,
         seed=options.seed if inputs is None or generated.weights else None,
         cases=tuple(case.name for case in cases),
@@ -187,8 +188,9 @@ def run_validation(
         divergences=diagnosis.divergences,
         optimizations=diagnosis.optimizations,
         seconds=time.perf_counter() - start,
-        subjects=tuple(dict.fromkeys(side.subject for side in compared)),
+        subjects=subjects,
         compared_with_caffe2=any(side.is_caffe2 for side in compared),
+        compared_with_net_evaluator=len(subjects) > 1 and any(side.is_evaluator for side in compared),
     )
 
 

@@ -32,6 +32,7 @@ class ValidationOptions:
     Attributes:
         runtimes: names in ``RUNTIMES``, or objects of that interface; the first is the reference. None takes those of
             ``DEFAULT_RUNTIMES`` that are installed, the ones of the model's own form first.
+        every_runtime: whether every installed runtime runs where ``runtimes`` is None.
         described: what is known of the inputs, as :func:`caffe2_frontend.to_onnx` takes it.
         outputs: the outputs to compare, instead of the model's own.
         every_blob: whether to compare every intermediate blob that both sides have under one name.
@@ -54,6 +55,7 @@ class ValidationOptions:
     """
 
     runtimes: Sequence[str | Runtime] | None = None
+    every_runtime: bool = False
     described: Described = field(default_factory=dict)
     outputs: Sequence[str] | None = None
     every_blob: bool = False

@@ -178,6 +178,8 @@ class ValidationReport:
         command: the command line; empty if the validation was not started by one.
         subjects: what the compared sides run, in words: the model itself, or conversions of it.
         compared_with_caffe2: whether one of the compared sides is real Caffe2.
+        compared_with_net_evaluator: whether one of the compared sides evaluates the net itself, neither in real Caffe2
+            nor by converters that the export shares.
     """
 
     model: str
@@ -200,6 +202,7 @@ class ValidationReport:
     command: str = ""
     subjects: tuple[str, ...] = ()
     compared_with_caffe2: bool = False
+    compared_with_net_evaluator: bool = False
 
     @property
     def matrix(self) -> dict[tuple[str, str], float | None]:
@@ -253,7 +256,8 @@ class ValidationReport:
         """Plain data for JSON."""
         return {
             "schema": SCHEMA, "model": self.model, "verdict": self.verdict, "exit_code": self.exit_code,
-            "compared_with_caffe2": self.compared_with_caffe2, "reference": self.reference,
+            "compared_with_caffe2": self.compared_with_caffe2,
+            "compared_with_net_evaluator": self.compared_with_net_evaluator, "reference": self.reference,
             "sides": list(self.sides), "cases": list(self.cases), "seed": self.seed,
             "guessed": list(self.guessed), "random_weights": list(self.random_weights), "notes": list(self.notes),
             "seconds": round(self.seconds, 3), "versions": dict(self.versions),

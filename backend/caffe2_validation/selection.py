@@ -7,9 +7,9 @@ from typing import Final
 from caffe2_backend.runtime.devices.device_names import CPU
 from caffe2_bridge.diagnostics import RunError
 from caffe2_validation.options import ValidationOptions
-from caffe2_validation.runtimes import Form, Runtime, find_requested, find_runtime, is_requested
+from caffe2_validation.runtimes import Form, Runtime, find_requested, find_runtime, is_requested, present_runtimes
 
-DEFAULT_RUNTIMES: Final = ("caffe2", "onnxruntime-cpu", "onnx-reference")
+DEFAULT_RUNTIMES: Final = ("caffe2", "onnxruntime-cpu", "onnx-reference", "pytorch")
 _CPU_TO_GPU: Final = {"onnxruntime-cpu": "onnxruntime-cuda"}
 
 
@@ -28,6 +28,8 @@ def select_runtimes(options: ValidationOptions, form: Form) -> tuple[list[Runtim
     if options.runtimes is not None:
         named = options.runtimes
         return [find_requested(r, caffe2_python=python, device=device) if isinstance(r, str) else r for r in named], {}
+    if options.every_runtime:
+        return present_runtimes(caffe2_python=python, device=device), {}
     on_gpu = _CPU_TO_GPU if device not in (None, CPU) else {}
     found: list[Runtime] = []
     missing: dict[str, str] = {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -65,14 +64,11 @@ def validate(
     from caffe2_validation.api import run_validation
     from caffe2_validation.forms import read_model
     from caffe2_validation.options import ValidationOptions
-    from caffe2_validation.runtimes import Runtime, present_runtimes
 
-    chosen: Sequence[str | Runtime] | None = runtimes or None
-    if matrix and chosen is None:
-        chosen = present_runtimes(caffe2_python=caffe2_python, device=choices["device"])
     validation = ValidationOptions(
-        runtimes=chosen, described=inputs, outputs=outputs or None, every_blob=every_blob or report is not None,
-        matrix=matrix, lockstep=lockstep or repro is not None, repro=repro, caffe2_python=caffe2_python, **choices,
+        runtimes=runtimes or None, every_runtime=matrix, described=inputs, outputs=outputs or None,
+        every_blob=every_blob or report is not None, matrix=matrix, lockstep=lockstep or repro is not None,
+        repro=repro, caffe2_python=caffe2_python, **choices,
     )  # fmt: skip
     with stages() as show:
         show("loading")

@@ -180,6 +180,7 @@ def _compared(report: ValidationReport) -> dict[str, Any]:
         "verdict": report.verdict,
         "verdict_text": report.verdict_text,
         "compared_with_caffe2": report.compared_with_caffe2,
+        "compared_with_net_evaluator": report.compared_with_net_evaluator,
         "cause": cause_of_sides(report.verdict, sides),
         "worst": max(_differences(report), default=0.0),
         "reason": "; ".join(reasons[:_REASONS]),

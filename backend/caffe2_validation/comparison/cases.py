@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from caffe2_bridge.diagnostics import BridgeError
 from caffe2_bridge.model import Model
-from caffe2_validation.comparison.outvoting import WEAK, outvoted, witnesses
+from caffe2_validation.comparison.outvoting import outvoted, weaker, witnesses
 from caffe2_validation.comparison.random_operators import random_values
 from caffe2_validation.comparison.structure import depths, every_value
 from caffe2_validation.comparison.update_difference import update_difference
@@ -34,6 +34,7 @@ class Comparison:
         values: by side and case, those that ran.
         results: the differences from the reference.
         failures: what could not run.
+        absent: the optional sides that cannot load the model, with the reason; they are no longer in ``sides``.
     """
 
     sides: Sequence[Side]
@@ -44,6 +45,7 @@ class Comparison:
     values: dict[tuple[str, str], dict[str, Value]] = field(default_factory=dict)
     results: list[BlobResult] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
+    absent: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._depths = depths(self.sides[0].model)
@@ -62,6 +64,7 @@ class Comparison:
         for side in self.sides:
             progress(f"running {side.label}")
             self._run_side(side)
+        self.sides = [side for side in self.sides if side.label not in self.absent]
         progress("comparing")
         for case in self.cases:
             expected = self.values.get((self.reference.label, case.name))
@@ -87,20 +90,23 @@ class Comparison:
         try:
             loaded: Loaded = side.runtime.load(model)
         except BridgeError as error:
-            self.failures.append(Failure("*", side.label, str(error)))
+            if side.is_optional:
+                self.absent[side.label] = _first_line(error)
+            else:
+                self.failures.append(Failure("*", side.label, str(error)))
             return
         for case in self.cases:
             try:
                 self.values[side.label, case.name] = loaded.run(case.inputs, wanted or None)
-            except OutOfTimeError as error:
-                self._left_out.append(f"{side.label}, from case {case.name} on: {error}")
-                return
             except BridgeError as error:
+                if side.is_optional or isinstance(error, OutOfTimeError):
+                    self._left_out.append(f"{side.label}, from case {case.name} on: {_first_line(error)}")
+                    return
                 self.failures.append(Failure(case.name, side.label, str(error)))
 
     def _outvote(self, pair: tuple[str, str]) -> None:
-        """Let the reference evaluator not count where real Caffe2 and onnxruntime, the ``pair`` of sides, agree."""
-        weak = {side.label for side in self.sides if side.runtime.name == WEAK}
+        """Let weaker sides not count where the ``pair`` of sides agrees."""
+        weak = weaker(self.sides, pair)
         for i, result in enumerate(self.results):
             if not result.difference.agrees and weak.intersection((result.side, self.reference.label)):
                 case = next(case for case in self.cases if case.name == result.case)
@@ -222,3 +228,8 @@ class Comparison:
 
 def _listed(names: Iterable[str]) -> str:
     return ", ".join(map(repr, names))
+
+
+def _first_line(error: Exception) -> str:
+    """The first finding of an error that lists several."""
+    return str(error).partition("\n")[0]

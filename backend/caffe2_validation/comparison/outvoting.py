@@ -1,6 +1,8 @@
-"""The reference evaluator of onnx, which has faults of its own, beside two witnesses that agree.
+"""Sides that do not count beside two better witnesses that agree: one that runs the net, and onnxruntime.
 
-Where real Caffe2 and onnxruntime compute the same, neither a difference from the evaluator nor its failure counts.
+The reference evaluator of onnx has faults of its own. Where onnxruntime and real Caffe2, or else another evaluator of
+the net, compute the same, neither a difference from it nor its failure counts. Beside real Caffe2 and onnxruntime, the
+evaluator of the net that nobody asked for does not count either.
 """
 
 from __future__ import annotations
@@ -12,15 +14,21 @@ from typing import Final
 from caffe2_validation.report import BlobResult
 from caffe2_validation.sides import Side
 
-WEAK: Final = "onnx-reference"
+_WEAK: Final = "onnx-reference"
 _ONNXRUNTIME: Final = "onnxruntime-"
 
 
 def witnesses(sides: Sequence[Side]) -> tuple[str, str] | None:
-    """The labels of real Caffe2 and of onnxruntime; None unless both are there."""
-    caffe2 = next((side.label for side in sides if side.is_caffe2), None)
+    """The labels of real Caffe2 or else of an evaluator of the net, and of onnxruntime; None unless both are there."""
+    evaluator = next((side.label for side in sides if side.is_evaluator), None)
+    net = next((side.label for side in sides if side.is_caffe2), evaluator)
     other = next((side.label for side in sides if side.runtime.name.startswith(_ONNXRUNTIME)), None)
-    return None if caffe2 is None or other is None else (caffe2, other)
+    return None if net is None or other is None else (net, other)
+
+
+def weaker(sides: Sequence[Side], pair: tuple[str, str]) -> set[str]:
+    """The labels of the sides that do not count where the ``pair`` of witnesses agrees."""
+    return {side.label for side in sides if side.label not in pair and (side.runtime.name == _WEAK or side.is_optional)}
 
 
 def outvoted(result: BlobResult, pair: tuple[str, str]) -> BlobResult:

@@ -62,6 +62,12 @@ def test_the_page_of_an_exported_net_names_the_file(relu: ModelTask, tmp_path: P
     [
         (("onnxruntime-cpu", "onnx-reference"), False, "agree (runtimes of the export; not compared with Caffe2)"),
         (("workspace", "onnxruntime-cpu"), False, "agree (runtimes of the export; not compared with Caffe2)"),
+        pytest.param(
+            ("onnxruntime-cpu", "pytorch"),
+            False,
+            "agree (the export and an independent evaluator of the net; not compared with Caffe2)",
+            marks=pytest.mark.torch,
+        ),
         pytest.param(("caffe2", "onnxruntime-cpu"), True, "agree", marks=pytest.mark.oracle),
     ],
 )
@@ -69,6 +75,7 @@ def test_an_agreement_says_with_what(runtimes: tuple[str, ...], compared: bool, 
     result = run_task(relu, ValidationOptions(runtimes=runtimes), None)
     found = {name: result.record[name] for name in ("verdict", "verdict_text", "compared_with_caffe2")}
     assert found == {"verdict": "agree", "verdict_text": text, "compared_with_caffe2": compared}
+    assert result.record["compared_with_net_evaluator"] == ("pytorch" in runtimes)
     assert f">{text}<" in page_of(ModelResult("relu", **found))
 
 

@@ -10,8 +10,10 @@ from support.nets import net, op
 from caffe2_backend import validate
 from caffe2_bridge import Model, RunError
 from caffe2_frontend import to_onnx
+from caffe2_validation.comparison.outvoting import weaker
 from caffe2_validation.runtimes.base import AnyModel, Form, Loaded, Value
 from caffe2_validation.runtimes.time_budget import OutOfTimeError
+from caffe2_validation.sides import Side
 
 X = {"x": np.arange(12, dtype=np.float32).reshape(3, 4)}
 MODEL = Model.of(net(op("Relu", "x", "y"), op("Exp", "x", "z"), outputs="y z"))
@@ -135,6 +137,22 @@ def test_the_reference_evaluator_does_not_outvote_caffe2_and_onnxruntime() -> No
         assert [result["outvoted"] for result in report.to_dict()["results"] if "outvoted" in result] == [True] * len(
             found
         )
+
+
+def test_an_evaluator_of_the_net_is_a_witness_too() -> None:
+    weak = Fixed("onnx-reference", y=TWO, z=TWO)
+    net_evaluator = Fixed("pytorch", y=ONE, z=TWO)
+    report = validate(MODEL, X, [ONNXRUNTIME, weak, net_evaluator])
+    assert report.agrees, report.to_json()
+    assert [r.side for r in report.results if r.outvoted] == ["onnx-reference"]
+    assert "(outvoted: pytorch and onnxruntime-cpu agree)" in report.results[0].difference.reason
+    other = Fixed("pytorch", y=TWO, z=TWO)
+    assert validate(MODEL, X, [ONNXRUNTIME, weak, other]).exit_code == 1
+    assert validate(MODEL, X, [CAFFE2, ONNXRUNTIME, other]).exit_code == 1  # it was asked for
+    sides = [Side(runtime.name, runtime, MODEL) for runtime in (CAFFE2, ONNXRUNTIME)]
+    by_default = Side("pytorch", other, MODEL, is_optional=True)
+    assert weaker([*sides, by_default], ("caffe2", "onnxruntime-cpu")) == {"pytorch"}
+    assert weaker([sides[1], by_default], ("pytorch", "onnxruntime-cpu")) == set()
 
 
 def test_the_reference_evaluator_counts_where_the_others_do_not_agree() -> None:
