@@ -44,6 +44,7 @@ _OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
 }
 # The modules that run a program, and are no part of it.
 _RUNNERS: Final = frozenset({"caffe2_compat.hook.run", "runpy"})
+_DETECTRON: Final = "caffe2_detectron_ops"
 _PYTHON_NUMBERS: Final = (int, float)
 # Kinds of NumPy's types; of two of one category, an array's type was the type of the result.
 _CATEGORIES: Final = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
@@ -59,7 +60,12 @@ class ArgSpec(NamedTuple):
 
 
 def ignore_library(path: str) -> None:
-    """Warn that a library of native operators, as ``dyndep.InitOpsLibrary`` loads them, is not loaded."""
+    """Warn that a library of native operators, as ``dyndep.InitOpsLibrary`` loads them, is not loaded.
+
+    The operators of Detectron's library are there without it.
+    """
+    if _DETECTRON in path:
+        return
     warnings.warn(
         f"{path} is not loaded: its operators are native code for Caffe2's own runtime; nets that use them do not run",
         RuntimeWarning,

@@ -17,7 +17,8 @@ _SAME_SHAPE: Final = frozenset({
 # Images, [N, C, H, W]: with a kernel of its own, or with the channels of the first input.
 _CONVOLUTIONS: Final = frozenset({"Conv", "ConvTranspose"})
 _IMAGES: Final = frozenset({
-    "AveragePool", "LpPool", "MaxPool", "ResizeBilinear", "ResizeNearest", "RoIAlign", "RoIPool", "UpsampleBilinear",
+    "AveragePool", "LpPool", "MaxPool", "ResizeBilinear", "ResizeNearest", "RoIAlign", "RoIPool", "RoIPoolF",
+    "UpsampleBilinear", "UpsampleNearest",
 })  # fmt: skip
 
 Maker = Callable[[str, int], int | None]

@@ -25,7 +25,7 @@ _PARAMETERS: Final[Mapping[str, Collection[int]]] = {
 # Operators whose first operand is data.
 _READERS: Final = frozenset(_PARAMETERS) - {"BatchBoxCox", "MatMul"} | {
     "MaxPool", "AveragePool", "LpPool", "LRN", "Int8MaxPool", "Int8AveragePool", "ResizeNearest", "UpsampleBilinear",
-    "RoIAlign", "RoIPool", "Im2Col", "PadImage", "RecurrentNetwork",
+    "UpsampleNearest", "RoIAlign", "RoIPool", "RoIPoolF", "Im2Col", "PadImage", "RecurrentNetwork",
 }  # fmt: skip
 _BROADCASTING: Final = frozenset({"Add", "Sub", "Mul", "Div"})
 # Operators whose first output is data if it is computed from their first operand.

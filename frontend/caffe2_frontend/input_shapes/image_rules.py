@@ -79,7 +79,7 @@ def _layout(op: OpView, shapes: KnownShapes) -> None:
 
 
 def _regions(op: OpView, shapes: KnownShapes) -> None:
-    """RoIAlign, RoIPool: the channels of the feature map, for each region."""
+    """RoIAlign, RoIPool, RoIPoolF: the channels of the feature map, for each region."""
     x, y = op.inputs[0], op.outputs[0]
     shapes.set_rank(x, 4)
     shapes.set_rank(y, 4)
@@ -96,11 +96,11 @@ RULES: Final[Mapping[str, Callable[[OpView, KnownShapes], None]]] = {
     **dict.fromkeys(
         ["MaxPool", "MaxPool1D", "MaxPool2D", "MaxPool3D", "AveragePool", "AveragePool1D", "AveragePool2D",
          "AveragePool3D", "LpPool", "Int8MaxPool", "Int8AveragePool", "ResizeNearest", "Int8ResizeNearest",
-         "ResizeNearest3D", "UpsampleBilinear", "PadImage"],
+         "ResizeNearest3D", "UpsampleBilinear", "UpsampleNearest", "PadImage"],
         _window,
     ),
     "SpatialBN": partial(_per_channel, count=4),
     **dict.fromkeys(["InstanceNorm", "GroupNorm", "AffineChannel"], partial(_per_channel, count=2)),
     **dict.fromkeys(["NCHW2NHWC", "NHWC2NCHW"], _layout),
-    **dict.fromkeys(["RoIAlign", "RoIPool"], _regions),
+    **dict.fromkeys(["RoIAlign", "RoIPool", "RoIPoolF"], _regions),
 }  # fmt: skip

@@ -24,10 +24,14 @@ import numpy as np
 
 TRACER = ctypes.CDLL(None)
 
+import torch
 from caffe2.proto import caffe2_pb2
-from caffe2.python import core, workspace
+from caffe2.python import core, dyndep, workspace
 
 core.GlobalInit(["collect", "--caffe2_log_level=4"])
+# Detectron's operators, in a library that programs load.
+for path in glob.glob(os.path.join(os.path.dirname(torch.__file__), "lib", "libcaffe2_detectron_ops*.so")):
+    dyndep.InitOpsLibrary(path)
 
 FOLDER = tempfile.mkdtemp()
 LOG, DONE = os.path.join(FOLDER, "read"), os.path.join(FOLDER, "done")

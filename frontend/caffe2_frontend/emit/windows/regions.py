@@ -58,6 +58,11 @@ def image_indices(op: Op, rois: Value, dims: int) -> Value:
     return op.emit("Mul", images, extra)
 
 
+def round_half_away(op: Op, x: Value) -> Value:
+    """Round to the nearest integer, halves away from zero."""
+    return op.emit("Mul", op.emit("Sign", x), op.emit("Floor", add(op, op.emit("Abs", x), 0.5)))
+
+
 def bilinear_corners(op: Op, y: Value, x: Value, limits: list[Value]) -> tuple[list[tuple[Value, Value, Value]], Value]:
     """The four pixels around points of an image, and which points count.
 

@@ -6,9 +6,13 @@ from typing import Final
 FAMILIES: Final = (
     "box_limit",
     "box_transform",
+    "focal_loss",
     "fpn",
     "keypoint",
+    "position_sensitive",
     "proposals",
     "roi_align",
     "roi_pool",
+    "samples",
+    "smooth_l1",
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Final
 
 import numpy as np
 import onnx_ir as ir
@@ -11,6 +12,7 @@ from caffe2_frontend.emit.arithmetic import add, div, mul, sub
 from caffe2_frontend.emit.layout import channels_last
 from caffe2_frontend.emit.operand_checks import require_rank
 from caffe2_frontend.emit.shapes import Size, cast, indices, product, reshape, size, size_vector, unsqueeze, vector
+from caffe2_frontend.emit.windows.regions import round_half_away
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
@@ -20,6 +22,7 @@ family = Family("region")
 # Candidates for the number of additional regions along the longer side; the one of the best overlap is taken.
 _MORE_REGIONS = (1, 2, 3, 4, 5, 6)
 _MAX_SCALES = 1000
+_OPERANDS: Final = {0: TensorInfo(ir.DataType.FLOAT, (None,) * 4), 1: TensorInfo(ir.DataType.FLOAT, (None, 5))}
 
 
 @family.converts("RMACRegions", expects={0: TensorInfo(ir.DataType.FLOAT, (None,) * 4)})
@@ -90,22 +93,20 @@ def _starts(op: Op, length: Value, side: Value, count: Value) -> Value:
     return op.emit("Cast", mul(op, index, div(op, room, gaps)), to=int(ir.DataType.INT64))
 
 
-@family.converts(
-    "RoIPool", expects={0: TensorInfo(ir.DataType.FLOAT, (None,) * 4), 1: TensorInfo(ir.DataType.FLOAT, (None, 5))}
-)
+@family.converts("RoIPool", "RoIPoolF", expects=_OPERANDS)
 def roi_pool(op: Op) -> Value | tuple[Value, Value]:
     """RoIPool(X, RoIs; pooled_h=1, pooled_w=1, spatial_scale=1.0, is_test=0, order="NCHW") -> Y[, argmaxes].
 
     RoIs are [R, 5] (image, x1, y1, x2, y2). In training the second output is the index of each maximum in its channel's
     H * W pixels, -1 for an empty cell; ONNX has no such output, so that the maxima are reduced from masked rows and
-    columns there.
+    columns there. RoIPoolF of Detectron's library always has it, and neither is_test nor order.
     """
     x, rois = op.input(0), op.input(1)
     require_rank(op, x, 4, "X")
     height, width = (op.args.integer(f"pooled_{side}", default=1) for side in "hw")
     spatial_scale = op.args.number("spatial_scale", default=1.0)
-    test = op.args.flag("is_test", default=False)
-    if min(height, width) < 1 or spatial_scale <= 0 or channels_last(op):
+    test = op.type == "RoIPool" and op.args.flag("is_test", default=False)
+    if min(height, width) < 1 or spatial_scale <= 0 or (op.type == "RoIPool" and channels_last(op)):
         op.unsupported(
             "pooled_h, pooled_w and spatial_scale must be positive, and order must be NCHW", code="invalid-argument"
         )
@@ -136,7 +137,7 @@ def roi_pool(op: Op) -> Value | tuple[Value, Value]:
 def _cells(op: Op, rois: Value, axis: int, count: int, spatial_scale: float, length: Size) -> Value:
     """The mask of the pixels of an image's side that lie in each of ``count`` cells of a region, [R, count, length]."""
     start, end = (
-        _rounded(op, mul(op, op.emit("Gather", rois, op.const([column], np.int64), axis=1), spatial_scale))
+        round_half_away(op, mul(op, op.emit("Gather", rois, op.const([column], np.int64), axis=1), spatial_scale))
         for column in (axis, axis + 2)
     )
     cell = div(op, op.emit("Max", add(op, sub(op, end, start), 1.0), op.const(1.0, rois)), float(count))
@@ -146,11 +147,6 @@ def _cells(op: Op, rois: Value, axis: int, count: int, spatial_scale: float, len
     pixels = cast(op, indices(op, length), ir.DataType.FLOAT)
     reached = op.emit("GreaterOrEqual", pixels, unsqueeze(op, low, [2]))
     return op.emit("And", reached, op.emit("Less", pixels, unsqueeze(op, high, [2])))
-
-
-def _rounded(op: Op, x: Value) -> Value:
-    """Round to the nearest integer, halves away from zero."""
-    return op.emit("Mul", op.emit("Sign", x), op.emit("Floor", add(op, op.emit("Abs", x), 0.5)))
 
 
 def _masked_max(op: Op, x: Value, mask: Value, axis: int) -> tuple[Value, Value]:

@@ -44,6 +44,16 @@ def resize_nearest(op: Op) -> Value:
     return _resize_nearest(op, ("height_scale", "width_scale"), last=channels_last(op))
 
 
+@family.converts("UpsampleNearest", expects={0: _IMAGE})
+def upsample_nearest(op: Op) -> Value:
+    """UpsampleNearest(X; scale=2) -> Y. Of Detectron's library: each pixel becomes ``scale`` by ``scale`` pixels."""
+    x, scale = op.input(0), op.args.integer("scale", default=2)
+    require_rank(op, x, 4, "the image")
+    if scale < 1:
+        op.unsupported(f"scale must be positive, not {scale}", code="invalid-argument")
+    return x if scale == 1 else resize_nearest_by(op, x, op.const([1, 1, scale, scale], np.float32), (2, 3))
+
+
 @family.converts("ResizeNearest3D", expects={0: TensorInfo(ir.DataType.FLOAT, (None,) * 5)})
 def resize_nearest_3d(op: Op) -> Value:
     """ResizeNearest3D(X; temporal_scale=1.0, height_scale=1.0, width_scale=1.0, order="NCHW") -> Y."""

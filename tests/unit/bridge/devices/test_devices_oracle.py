@@ -25,6 +25,10 @@ SCHEMA_IS_SILENT: Final = {
     "Iter", "LSTMUnit", "LSTMUnitGradient", "OneHot", "ReceiveTensor", "Reshape", "SendTensor", "Snapshot", "YellowFin",
     "rnn_internal_accumulate_gradient_input", "rnn_internal_apply_link",
 }  # fmt: skip
+DETECTRON: Final = {
+    "GroupSpatialSoftmax", "PSRoIPool", "RoIPoolF", "SampleAs", "SelectSmoothL1Loss", "SigmoidCrossEntropyLoss",
+    "SigmoidFocalLoss", "SmoothL1Loss", "SoftmaxFocalLoss", "SpatialNarrowAs", "UpsampleNearest",
+}  # fmt: skip
 
 
 def recorded_nets() -> Iterator[NetDef]:
@@ -140,4 +144,6 @@ def test_the_register_of_cuda_operators() -> None:
     register = answers()["cuda"]
     if register is None:
         pytest.skip("this build of real Caffe2 has no CUDA operators")
-    assert {name for name in register if name and "_ENGINE_" not in name} == cuda_operators()
+    # Detectron's operators are in a library of their own, which is not loaded.
+    here = {name for name in cuda_operators() if name.removesuffix("Gradient") not in DETECTRON}
+    assert {name for name in register if name and "_ENGINE_" not in name} == here

@@ -8,9 +8,15 @@ from caffe2_bridge.gradients.forward import Forward
 family = Family("loss")
 
 family.pattern("X0 dY0 -> dX0", "AveragedLoss", "SumElements")
-family.pattern("X0 X1 dY0 -> dX0", "CosineEmbeddingCriterion", "CrossEntropy", "LabelCrossEntropy")
+family.pattern(
+    "X0 X1 dY0 -> dX0", "CosineEmbeddingCriterion", "CrossEntropy", "LabelCrossEntropy", "SigmoidCrossEntropyLoss"
+)
 family.pattern("X0 X1 X2 dY0 -> dX0 dX1", "MarginRankingCriterion")
 family.pattern("X0 X1 dY0 X2? -> dX0", "PairWiseLoss")
+family.pattern("X0 X1 X2 dY0 -> dX0", "SigmoidFocalLoss")
+family.pattern("X0 X1 X2 Y1 dY0 -> dX0", "SoftmaxFocalLoss")
+family.pattern("X0 X1 X2 X3 dY0 -> dX0", "SelectSmoothL1Loss", "SmoothL1Loss")
+family.pattern("Y0 dY0 -> dX0", "GroupSpatialSoftmax")
 family.pattern("X0 X2 Y1 dY0 -> dX0", "LambdaRankNdcg")
 family.pattern("dY0 X0 X1 -> dX0", "BernoulliJSD", "SigmoidCrossEntropyWithLogits")
 family.pattern("dY0 X0 X1 X2 -> dX0", "WeightedSigmoidCrossEntropyWithLogits")

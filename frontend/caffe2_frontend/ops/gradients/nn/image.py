@@ -21,7 +21,17 @@ from caffe2_frontend.emit.operand_checks import (
     takes,
 )
 from caffe2_frontend.emit.reductions import reduce_axes
-from caffe2_frontend.emit.shapes import END, broadcast_over_channels, quotient, size, size_vector, slice_axis, unsqueeze
+from caffe2_frontend.emit.shapes import (
+    END,
+    broadcast_over_channels,
+    quotient,
+    reshape,
+    size,
+    size_vector,
+    sizes,
+    slice_axis,
+    unsqueeze,
+)
 from caffe2_frontend.emit.windows.resampling import apply_along, bilinear_weights, nearest_weights, reflected_pixels
 from caffe2_frontend.emit.windows.sums import scaled
 from caffe2_frontend.interop.types import TensorInfo
@@ -55,6 +65,20 @@ def resize_nearest_3d_gradient(op: Op) -> Value:
     """ResizeNearest3DGradient(dY, X; temporal_scale=1.0, height_scale=1.0, width_scale=1.0, order="NCHW") -> dX."""
     require_nchw(op, "the operands")
     return _nearest(op, op.input(0), op.input(1), ("temporal_scale", "height_scale", "width_scale"))
+
+
+@family.converts("UpsampleNearestGradient", expects={0: _IMAGE, 1: _IMAGE})
+@takes(SINGLE, 0, 1)
+def upsample_nearest_gradient(op: Op) -> Value:
+    """UpsampleNearestGradient(X, dY; scale=2) -> dX: the sums of squares of ``scale`` by ``scale`` pixels."""
+    x, dy, scale = op.input(0), op.input(1), op.args.integer("scale", default=2)
+    for value, what in ((x, "the image"), (dy, "the gradient")):
+        require_rank(op, value, 4, what)
+    if scale < 1:
+        op.unsupported(f"scale must be positive, not {scale}", code="invalid-argument")
+    n, c, h, w = sizes(op, x)
+    squares = reshape(op, dy, [n, c, h, scale, w, scale])
+    return op.emit("ReduceSum", squares, op.const([3, 5], np.int64), keepdims=0, shape=op.shape(x))
 
 
 @family.converts("UpsampleBilinearGradient", expects={0: _IMAGE, 1: _IMAGE, 2: _SCALES})

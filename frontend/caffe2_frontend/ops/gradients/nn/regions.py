@@ -135,10 +135,12 @@ def _sample_indices(op: Op, bin_side: Value, how: Pooling) -> tuple[Value, Value
     return sample, binary(op, "Max", count, 1.0), op.emit("Less", sample, count)
 
 
-@family.converts("RoIPoolGradient", expects={0: _IMAGE, 1: _ROIS, 2: _INDICES, 3: _IMAGE})
+@family.converts("RoIPoolGradient", "RoIPoolFGradient", expects={0: _IMAGE, 1: _ROIS, 2: _INDICES, 3: _IMAGE})
 @takes(SINGLE, 0, 3)
 def roi_pool_gradient(op: Op) -> Value:
-    """RoIPoolGradient(X, RoIs, argmaxes, dY; pooled_h=1, pooled_w=1, spatial_scale=1.0, order="NCHW") -> dX.
+    """RoIPoolGradient | RoIPoolFGradient(X, RoIs, argmaxes, dY; pooled_h=1, pooled_w=1, ...) -> dX.
+
+    The other arguments are spatial_scale=1.0 and order="NCHW".
 
     The argmaxes [R, C, pooled_h, pooled_w] are the indices of pixels in the flat image, or -1 for empty cells.
     """
