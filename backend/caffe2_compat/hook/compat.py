@@ -26,8 +26,10 @@ __all__ = [
     "convert",
     "elements",
     "field_label",
+    "fromstring",
     "getargspec",
     "ignore_library",
+    "msort",
     "outer_frame",
     "single",
 ]
@@ -88,6 +90,19 @@ def getargspec(function: Callable[..., Any]) -> ArgSpec:
 def asscalar(array: Any) -> Any:
     """Convert an array of one element to a Python number, as ``numpy.asscalar`` did."""
     return np.asarray(array).item()
+
+
+def msort(array: Any) -> Any:
+    """Sort along the first axis, as ``numpy.msort`` did."""
+    return np.sort(array, axis=0)
+
+
+def fromstring(string: Any, dtype: Any = float, count: int = -1, sep: str = "", **options: Any) -> Any:
+    """``numpy.fromstring``, of bytes too: a copy of them as numbers."""
+    if sep:
+        return np.fromstring(string, dtype, count, sep=sep, **options)
+    content = string.encode("latin-1") if isinstance(string, str) else string
+    return np.frombuffer(content, dtype, count, **options).copy()
 
 
 def field_label(field: Any) -> int:

@@ -1,7 +1,7 @@
 """Import ``caffe2`` and everything under it from a copy of Caffe2's Python files, rewritten in memory.
 
-The copy is only read, and compiled code is not cached beside it. ``caffe2``, ``caffe2.python`` and ``caffe2.proto``
-themselves, protobuf messages and the C++ extension are this project's modules.
+The copy is only read, and compiled code is cached elsewhere (:mod:`.compiled`). ``caffe2``, ``caffe2.python`` and
+``caffe2.proto`` themselves, protobuf messages and the C++ extension are this project's modules.
 """
 
 from __future__ import annotations
@@ -10,16 +10,22 @@ import ast
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import sysconfig
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any, Final
 
 from caffe2_compat.hook import compat
+from caffe2_compat.hook.compiled import cached_code
 from caffe2_compat.hook.locate import Sources
 from caffe2_compat.hook.rewrites import rewrite
 from caffe2_compat.hook.syntax import rewrite_syntax
 
 PACKAGE: Final = "caffe2"
+# This project's packages, which may be imported from a source tree.
+_OWN: Final = "caffe2_"
+_PACKAGES: Final = frozenset({"site-packages", "dist-packages"})
 Content = Callable[[], Mapping[str, Any]]
 
 
@@ -86,7 +92,7 @@ class SourceLoader(importlib.abc.InspectLoader):
     def get_code(self, fullname: str) -> CodeType:
         """The code of the rewritten file."""
         del fullname
-        return compile_source(self._source, self.path)
+        return cached_code(self._source, self.path, compile_source)
 
     def is_package(self, fullname: str) -> bool:
         """Whether the file is a package's."""
@@ -97,6 +103,48 @@ class SourceLoader(importlib.abc.InspectLoader):
         """Execute the module."""
         vars(module)[compat.NAME] = compat
         exec(self.get_code(module.__name__), vars(module))  # noqa: S102 - this is what an import does
+
+
+class ProgramFinder(importlib.abc.MetaPathFinder):
+    """Finds modules of the program that runs: those outside of the standard library and of installed packages.
+
+    They are as old as the program, and rewritten like it.
+    """
+
+    def __init__(self) -> None:
+        paths = sysconfig.get_paths()
+        self._installed = tuple(Path(paths[name]) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """Find a module in a source file of the program; None for all others."""
+        if fullname.partition(".")[0].startswith(_OWN):
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
+        if spec is None or type(spec.loader) is not importlib.machinery.SourceFileLoader or spec.origin is None:
+            return None
+        if self._is_installed(Path(spec.origin)):
+            return None
+        spec.loader = ProgramLoader(spec.loader.name, spec.origin)
+        spec.cached = None
+        return spec
+
+    def _is_installed(self, path: Path) -> bool:
+        return not _PACKAGES.isdisjoint(path.parts) or any(path.is_relative_to(folder) for folder in self._installed)
+
+
+class ProgramLoader(importlib.machinery.SourceFileLoader):
+    """Loads a module of the program; without the compiled code of the file as it is."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        """The code of the rewritten file."""
+        return cached_code(self.get_source(fullname) or "", self.path, compile_source)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Execute the module."""
+        vars(module)[compat.NAME] = compat
+        super().exec_module(module)
 
 
 class _VirtualLoader(importlib.abc.Loader):

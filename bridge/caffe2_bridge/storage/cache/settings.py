@@ -19,8 +19,13 @@ _UNITS: Final = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 def cache_folder() -> Path:
     """The folder of downloads: in $CAFFE2_BRIDGE_CACHE, else where the system keeps the user's caches."""
+    return user_cache("storage")
+
+
+def user_cache(name: str) -> Path:
+    """A folder of the user's caches, which need not exist. Raises RuntimeError if there is no home folder."""
     named = os.environ.get(FOLDER_VARIABLE)
-    return (Path(named) if named else _user_caches() / "caffe2-bridge") / "storage"
+    return (Path(named) if named else _user_caches() / "caffe2-bridge") / name
 
 
 def private_folder(*parts: str) -> Path:

@@ -104,6 +104,30 @@ def test_a_program_with_its_arguments(copy: Path, tmp_path: Path) -> None:
     assert result.stdout == "__main__ ['--steps', '3', '-m'] <class 'int'> 1 <class 'float'>\n"
 
 
+def test_modules_of_a_program_are_rewritten(copy: Path, tmp_path: Path) -> None:
+    """Beside the program, in packages, and where the program looks for them; installed ones are not."""
+    files = {
+        "train.py": "import sys\nsys.path.append('elsewhere')\nimport beside, inner.deep, far\nimport installed\n",
+        "beside.py": "import numpy as np\nprint(np.zeros(2, np.float).dtype, np.lib.pad([1], 1, 'constant'))\n",
+        "inner/__init__.py": "",
+        "inner/deep.py": "from . import other\n",
+        "inner/other.py": "import numpy\nprint(numpy.product([2, 3]), __name__, __file__.endswith('other.py'))\n",
+        "elsewhere/far.py": "import numpy as np\nprint(np.int)\n",
+        "site-packages/installed.py": "import numpy as np\nprint(hasattr(np, 'float'))\n",
+    }
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(content.replace("elsewhere", str(tmp_path / "elsewhere")))
+    program = tmp_path / "train.py"
+    program.write_text(f"import sys\nsys.path.append({str(tmp_path / 'site-packages')!r})\n{program.read_text()}")
+    result = run("--caffe2", str(copy), str(program))
+    assert result.stderr == ""
+    assert result.stdout.splitlines() == [
+        "float64 [0 1 0]", "6 inner.other True", "<class 'int'>", "False",
+    ]  # fmt: skip
+    assert not list(tmp_path.glob("**/__pycache__/beside*"))
+
+
 def test_the_traceback_of_a_program_is_its_own(copy: Path, tmp_path: Path) -> None:
     program = tmp_path / "train.py"
     program.write_text("from caffe2.python import core\ncore.fail()\n")

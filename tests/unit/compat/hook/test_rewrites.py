@@ -26,6 +26,14 @@ CASES = [
     ("np.Inf", np.inf),
     ("np.NaN is np.nan", True),
     ("np.product([2, 3])", 6),
+    ("np.cumproduct([2, 3]).tolist()", [2, 6]),
+    ("np.round_(2.5)", 2.0),
+    ("np.lib.pad([1], 1, 'constant').tolist()", [0, 1, 0]),
+    ("np.trapz([1.0, 2.0])", 1.5),
+    ("np.msort([[2, 1], [1, 3]]).tolist()", [[1, 1], [2, 3]]),
+    ("np.fromstring(b'abc', dtype=np.uint8).tolist()", [97, 98, 99]),
+    ("np.fromstring('abc', np.uint8, 2).flags.writeable", True),
+    ("np.fromstring('1 2', sep=' ').tolist()", [1.0, 2.0]),
     ("np.alltrue([True])", True),
     ("np.sometrue([False])", False),
     ("bool(np.in1d([1], [1])[0])", True),
@@ -140,6 +148,7 @@ def test_libraries_of_native_operators_are_named_and_not_loaded() -> None:
     assert rewrite("ctypes.CDLL(path)") == "ctypes.CDLL(path)", "what a program loads itself is loaded"
     with pytest.warns(RuntimeWarning, match=r"my_ops\.so is not loaded"):
         compat.ignore_library("my_ops.so")
+    compat.ignore_library("libcaffe2_detectron_ops_gpu.so")  # whose operators are there
 
 
 def test_lines_that_added_an_operator_end_where_the_program_begins() -> None:
