@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import numpy as np
 import onnx_ir as ir
 
 from caffe2_bridge.control import Body, OnnxWhile, While
@@ -72,7 +73,7 @@ def _emit_while(op: Op, bodies: Sequence[Body], stacks: Sequence[str]) -> None:
     nets = [body.net for body in bodies]
     written = list(dict.fromkeys(name for net in nets for name in written_blobs(op, net)))
     carried = [name for name in written if op.scope.find(name) is not None]
-    _require_defined(op, [name for name in written if name not in carried], nets)
+    last = _read_after(op, [name for name in written if name not in carried], nets)
     initial = [value_of(op, name) for name in carried]
     kept: list[tuple[str, str]] = []
 
@@ -84,13 +85,17 @@ def _emit_while(op: Op, bodies: Sequence[Body], stacks: Sequence[str]) -> None:
         kept[:] = changing_rows(op, stacks, inside, states)
         rows = [op.lowering.kept_rows[stack][blob].value for stack, blob in kept]
         again = condition_of(inside, value_of(inside, op.view.inputs[0]))
+        rows += [value_of(inside, name) for name in last]
         return [again, *(value_of(inside, name) for name in carried)], rows
 
     finals, stacked = _settled_loop(op, None, condition_of(op, op.input(0)), carried, initial, step)
     for name, value in zip(carried, finals, strict=True):
         op.scope.bind(name, value)
-    for (stack, blob), value in zip(kept, stacked, strict=True):
+    for (stack, blob), value in zip(kept, stacked, strict=False):
         op.lowering.kept_rows[stack][blob] = KeptRows(value, constant=False)
+    for name, value in zip(last, stacked[len(kept) :], strict=True):
+        # Without iterations there is no last value, and onnxruntime's Gather fails.
+        op.scope.bind(name, op.emit("Gather", value, op.const(-1, np.int64), axis=0))
 
 
 @family.converts("ONNXWhile")
@@ -175,9 +180,9 @@ def _settled_loop(
         shapes = settled
 
 
-def _require_defined(op: Op, names: Iterable[str], nets: Sequence[NetDef]) -> None:
-    """Refuse blobs that only the loop writes and that are read after it, as the loop may run no iterations."""
-    for name in names:
-        by_forward = op.lowering.reads.forward[name] > 0  # blobs of gradients have one name in several loops
-        if by_forward and is_read_outside(op, name, nets) and not op.scope.is_opaque(name):
-            op.unsupported(f"{name!r} has no value if the loop does not run", code="undefined-blob")
+def _read_after(op: Op, names: Iterable[str], nets: Sequence[NetDef]) -> list[str]:
+    """The blobs that only the loop writes and that are read after it, which have no value unless the loop runs."""
+    reads = op.lowering.reads.forward  # blobs of gradients have one name in several loops
+    return [
+        name for name in names if reads[name] > 0 and is_read_outside(op, name, nets) and not op.scope.is_opaque(name)
+    ]
