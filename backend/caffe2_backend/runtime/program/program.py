@@ -28,6 +28,7 @@ from caffe2_backend.runtime.program.states.resident import large_states
 from caffe2_backend.runtime.program.tensor_outputs import TensorOutputs
 from caffe2_backend.runtime.program.variant import LastKind, Variant
 from caffe2_backend.runtime.program.variant_builder import VariantBuilder
+from caffe2_backend.runtime.program.zero_states import retype_zeros, zero_states
 from caffe2_backend.runtime.sessions.session_options import DEFAULTS, SessionOptions
 from caffe2_backend.runtime.values import Array, DeviceTensor, Int8Tensor, Tensor, Value
 from caffe2_bridge.diagnostics import BridgeError, Location, RunError
@@ -79,6 +80,7 @@ class Program:
         self.device = device
         self._compiler = Compiler(net, given_init, self.interface, origin, steps=bool(feeds))
         self._checks = OperandChecks(net, origin or Origin(Location(self.name)))
+        self._zero_states = zero_states(net)
         pairs = {**{name: name for name in self.interface.state}, **feeds}
         self._builder = VariantBuilder(self.interface, device, options, pairs)
         self._large = LargeInputs(net)
@@ -176,6 +178,7 @@ class Program:
             RunError: the run failed.
         """
         self._checks.require(given)
+        given = retype_zeros(given, self._zero_states)
         variant = self._variant_for(given, constants)
         values, given = variant.step(given, burst, held)
         if not (self._compiler.sized or large_states(self.interface.tables, given)):  # it would refer to them
