@@ -61,7 +61,21 @@ def _virtual_modules() -> dict[str, Content | None]:
         modules[f"{PACKAGE}.proto.{name}"] = partial(dict, content)
     for name in _EXTENSIONS:
         modules[f"{PACKAGE}.python.{name}"] = _extension
+    modules[f"{PACKAGE}.python.onnx.frontend"] = _onnx_frontend
+    modules[f"{PACKAGE}.python.onnx.backend"] = _onnx_backend
     return modules
+
+
+def _onnx_frontend() -> dict[str, Any]:
+    from caffe2_compat.hook.onnx_modules import frontend_names
+
+    return frontend_names()
+
+
+def _onnx_backend() -> dict[str, Any]:
+    from caffe2_compat.hook.onnx_modules import backend_names
+
+    return backend_names()
 
 
 def _extension() -> dict[str, Any]:
