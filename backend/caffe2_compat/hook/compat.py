@@ -146,7 +146,15 @@ def single(value: Any) -> Any:
 
 
 def array(*args: Any, **options: Any) -> Any:
-    """``numpy.array``; integers that the type does not hold wrap around, as before NumPy 2."""
+    """``numpy.array`` as before NumPy 2.
+
+    Integers that the type does not hold wrap around, ``copy=False`` copies where it must, and an object's ``__array__``
+    need not have the parameter ``copy``.
+    """
+    if options.get("copy") is False:
+        options["copy"] = None
+    if args and hasattr(args[0], "__array__") and not isinstance(args[0], np.ndarray | np.generic):
+        args = (np.asarray(args[0]), *args[1:])
     try:
         return np.array(*args, **options)
     except OverflowError:

@@ -42,6 +42,11 @@ CASES = [
     ("np.array([1 << 32 | 7], dtype=np.int32).tolist()", [7]),
     ("np.array([1 << 32 | 7], np.int32, ndmin=2).tolist()", [[7]]),
     ("np.array([1.5]).tolist()", [1.5]),
+    ("np.array([1, 2], copy=False).tolist()", [1, 2]),
+    ("(lambda a: np.array(a, copy=False) is a)(np.ones(1))", True),
+    ("np.array(Old()).tolist()", [1.0]),
+    ("np.array(Old(), np.int32, copy=False).tolist()", [1]),
+    ("np.array(Old(), copy=True).flags.owndata", True),
     ("int(np.dtype(np.int32).type((1 << 32) + 7))", 7),
     ("int(np.dtype(np.int32).type(7))", 7),
     ("(int(np.array([2.5])), float(np.array([[2.5]])), int('3'), float(np.float32(2)))", (2, 2.5, 3, 2.0)),
@@ -68,8 +73,15 @@ CASES = [
 def f(a: int, b: int = 0, **c: int) -> None: ...
 
 
+class Old:
+    """An object as they were before NumPy 2, whose ``__array__`` has no parameter ``copy``."""
+
+    def __array__(self, dtype: Any = None) -> np.ndarray[Any, Any]:
+        return np.ones(1, dtype)
+
+
 def evaluated(expression: str) -> Any:
-    names: dict[str, Any] = {"np": np, "numpy": np, "inspect": inspect, "f": f, compat.NAME: compat}
+    names: dict[str, Any] = {"np": np, "numpy": np, "inspect": inspect, "f": f, "Old": Old, compat.NAME: compat}
     exec(compile_source(f"import collections.abc, time\nresult = {expression}\n", "t.py"), names)  # noqa: S102 - the rewritten source
     return names["result"]
 
