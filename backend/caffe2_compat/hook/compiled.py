@@ -20,7 +20,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Final
 
-from caffe2_bridge.storage import user_cache
+from caffe2_bridge.storage.cache.settings import user_cache
 
 _DIGEST: Final = 32
 # The modules whose text decides what a source becomes.

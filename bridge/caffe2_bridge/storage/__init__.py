@@ -5,7 +5,6 @@ path; ``os.fspath`` of it is a local copy of the current version, which is downl
 :func:`published` gives the local path to write, and uploads what was written there.
 """
 
-from caffe2_bridge.storage.cache.settings import user_cache
 from caffe2_bridge.storage.contents import read_file
 from caffe2_bridge.storage.errors import NotListableError, StorageError, StorageNotFoundError, mask
 from caffe2_bridge.storage.locate import Location, locate, source_path, walk
@@ -26,6 +25,5 @@ __all__ = [
     "published",
     "read_file",
     "source_path",
-    "user_cache",
     "walk",
 ]
