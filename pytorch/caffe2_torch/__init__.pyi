@@ -3,6 +3,7 @@ from caffe2_bridge.netdef.parameters import Int8Tensor
 from caffe2_torch.exporter import to_torch
 from caffe2_torch.module import NetModule
 from caffe2_torch.ops import supported_operators
+from caffe2_torch.source_export import export_torch
 
 __all__ = [
     "ConversionError",
@@ -11,6 +12,7 @@ __all__ = [
     "NetModule",
     "OptionError",
     "RunError",
+    "export_torch",
     "supported_operators",
     "to_torch",
 ]

@@ -119,7 +119,7 @@ def _unwritable(parameter: Parameter) -> str:
     return "" if parameter.dtype in _SAFETENSORS else f"a tensor of {parameter.dtype.name}"
 
 
-def _safetensors(parameters: Mapping[str, Parameter], path: Path) -> None:
+def write_safetensors(parameters: Mapping[str, Parameter], path: Path) -> None:
     """Write the length of a header, the header in JSON, and the values, one parameter at a time.
 
     The widest elements come first, so that all are aligned.
@@ -155,6 +155,6 @@ def _pt(parameters: Mapping[str, Parameter], path: Path) -> None:
 
 
 _WRITERS: Final = MappingProxyType[str, Callable[[Mapping[str, Parameter], Path], None]](
-    {"safetensors": _safetensors, "npz": _npz, "pt": _pt}
+    {"safetensors": write_safetensors, "npz": _npz, "pt": _pt}
 )
 WEIGHT_FORMATS: Final = tuple(_WRITERS)

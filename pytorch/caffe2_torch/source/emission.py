@@ -1,0 +1,245 @@
+"""Write the statements of a net: operators one after another, If and While as Python's, step nets as methods."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from caffe2_bridge.control import Do, If, RecurrentNetwork, While
+from caffe2_bridge.diagnostics import BridgeError, Diagnostic
+from caffe2_bridge.netdef.unread_arguments import unread_arguments
+from caffe2_torch.evaluation.op import RefusedError
+from caffe2_torch.evaluation.program import Program, Step
+from caffe2_torch.source.emitters import emitters
+from caffe2_torch.source.module_state import ModuleState
+from caffe2_torch.source.names import Identifiers, quoted
+from caffe2_torch.source.op import Source, SourceOp, Unpacked
+from caffe2_torch.source.record import UNKNOWN, Fact, Record
+from caffe2_torch.source.recurrent_method import Loop, read_loop
+from caffe2_torch.source.scope import Scope, Scopes
+from caffe2_torch.source.text import indented
+
+# Operators that take the number of a step as a Python integer.
+_COUNTED: Final = ("LSTMUnit", "GRUUnit")
+_HINT: Final = "choose outputs that do not need it; to_torch makes a module without source of any operator that it supports"
+
+
+@dataclass
+class Emission:
+    """The source of a module while it is written.
+
+    Attributes:
+        state: the attributes of the module.
+        record: what a run saw.
+        variables: the identifiers of blobs.
+        methods: the methods of step nets, each its lines.
+        findings: what has no source.
+        device: the source of a ``device=`` argument, in what is written now.
+    """
+
+    state: ModuleState
+    record: Record
+    variables: Identifiers
+    scopes: Scopes
+    methods: list[list[str]] = field(default_factory=list)
+    findings: list[Diagnostic] = field(default_factory=list)
+    device: str = ""
+
+    def read(self, scope: Scope, name: str) -> str:
+        """The expression of a blob."""
+        outer = scope.outer(name)
+        if outer is not None and scope.parent is not None:
+            found = self.read(scope.parent, outer)
+            if not found.startswith("self."):
+                scope.read_outside.setdefault(found)
+            return found
+        key = scope.key(name)
+        if self.state.constant(key) is not None:
+            return self.state.attribute(str(key))
+        return self.variables.of(key, name)
+
+    def write(self, scope: Scope, name: str) -> str:
+        """The variable of a blob."""
+        outer = scope.outer(name)
+        if outer is not None and scope.parent is not None:
+            if scope.bound is None:
+                raise RefusedError(f"the step net writes the blob {outer!r} of the net around it")
+            return self.write(scope.parent, outer)
+        return self.variables.of(scope.key(name), name)
+
+    def statements(self, program: Program, scope: Scope) -> list[str]:
+        """The statements of a net. What has no source is appended to ``findings``."""
+        lines = []
+        for step in program.steps:
+            try:
+                lines += self._statement(step, scope)
+            except (RefusedError, BridgeError) as error:
+                self.findings.append(Diagnostic("unsupported", str(error), step.location, hint=_HINT))
+        return lines
+
+    def _statement(self, step: Step, scope: Scope) -> list[str]:
+        control = step.control
+        if isinstance(control, If):
+            return self._branch(step, scope)
+        if isinstance(control, While):
+            return self._while(step, scope)
+        if isinstance(control, Do):
+            if control.keeps_blobs:
+                raise RefusedError("a Do that finds the blobs of an earlier run is not supported")
+            return self.statements(step.bodies["net"], self.scopes.inside(step, "net", scope))
+        if isinstance(control, RecurrentNetwork):
+            return self._recurrent(step, control, scope)
+        if step.view.type == "CreateScope":
+            return []
+        return self._operator(step, scope)
+
+    def _branch(self, step: Step, scope: Scope) -> list[str]:
+        lines = [f"if {self.read(scope, step.view.inputs[0])}:"]
+        then = self.statements(step.bodies["then_net"], scope) if "then_net" in step.bodies else []
+        lines += indented(then or ["pass"])
+        other = self.statements(step.bodies["else_net"], scope) if "else_net" in step.bodies else []
+        return [*lines, "else:", *indented(other)] if other else lines
+
+    def _while(self, step: Step, scope: Scope) -> list[str]:
+        test = self.statements(step.bodies["cond_net"], scope) if "cond_net" in step.bodies else []
+        body = indented(self.statements(step.bodies["loop_net"], scope) or ["pass"])
+        condition = self.read(scope, step.view.inputs[0])
+        if not test:
+            return [f"while {condition}:", *body]
+        return ["while True:", *indented([*test, f"if not {condition}:", "    break"]), *body]
+
+    def _operator(self, step: Step, scope: Scope) -> list[str]:
+        view = step.view
+        emit = emitters().get(view.type)
+        if emit is None:
+            reason = f"operator {view.type!r} has no PyTorch source"
+            self.findings.append(Diagnostic("unknown-operator", reason, step.location, hint=_HINT))
+            return []
+        facts = self.record.operands.get(id(step), ())
+        view.args.read.clear()
+        # An operand that becomes part of a layer is not an attribute, so expressions are made when they are asked for.
+        operands = _Operands(self, scope, view.inputs)
+        op = SourceOp(step, scope, operands, facts, self.state, self.device)
+        source = emit(op)
+        unread = unread_arguments(view).unsupported
+        if unread:
+            raise RefusedError(f"argument {unread[0]!r} is not supported")
+        return self._assigned(op, scope, source)
+
+    def _assigned(self, op: SourceOp, scope: Scope, source: Source) -> list[str]:
+        outputs = op.step.view.outputs
+        if isinstance(source, Unpacked):
+            targets = [self.write(scope, name) if op.wants(i) else "_" for i, name in enumerate(outputs)]
+            if len(targets) == 1:
+                targets[0] += ","
+            return [f"{', '.join(targets)} = {source}{_comment(zip(targets, outputs, strict=False))}"]
+        results = source if isinstance(source, tuple) else (source,)
+        pairs = []
+        for index, name in enumerate(outputs):
+            found = results[index] if index < len(results) else None
+            if found is None and op.wants(index):
+                raise RefusedError(f"output {index} ({name!r}) is used, and has no source")
+            if found is not None and name and (index == 0 or op.wants(index)):
+                pairs.append((self.write(scope, name), found, name))
+        pairs = [pair for pair in pairs if pair[0] != pair[1]]
+        if not pairs:
+            return []
+        targets, values = ", ".join(pair[0] for pair in pairs), ", ".join(pair[1] for pair in pairs)
+        return [f"{targets} = {values}{_comment((pair[0], pair[2]) for pair in pairs)}"]
+
+    def _recurrent(self, step: Step, control: RecurrentNetwork, scope: Scope) -> list[str]:
+        """A method with a loop over the rows of the sequence, and its call."""
+        loop = read_loop(control, lambda name: self.state.reads[scope.key(name)] > 0)
+        inside = self.scopes.inside(step, "step_net", scope)
+        sequence = self.read(scope, step.view.inputs[0])
+        around, self.device = self.device, f", device={sequence}.device"
+        try:
+            lines, results = self._loop(step, loop, scope, inside, sequence)
+        finally:
+            self.device = around
+        name = self.state.names.of(("method", id(step)), control.states[0].rsplit("/", 1)[-1].removesuffix("_states"))
+        arguments = ", ".join(name for name in dict.fromkeys((sequence, *inside.read_outside)) if "." not in name)
+        title = quoted(step.view.name or control.step_net.name or "step net")
+        head = [f"def {name}(self, {arguments}):", f'    """Run the step net {title} for each row of {sequence}."""']
+        self.methods.append([*head, *indented([*lines, f"return {', '.join(results)}"])])
+        targets = [self.write(scope, blob) for blob in loop.results]
+        return [f"{', '.join(targets)} = self.{name}({arguments})"]
+
+    def _loop(
+        self, step: Step, loop: Loop, scope: Scope, inside: Scope, sequence: str
+    ) -> tuple[list[str], list[str]]:
+        """The lines of the method of a step net, and the expressions that it returns."""
+        lines, after, first = [], [], []
+        body = step.bodies["step_net"]
+        for state in loop.states:
+            initial = self._outside(inside, scope, step.view.inputs[state.initial])
+            previous, rows = self.read(inside, state.previous), self.variables.of((id(step), state.blob), state.rows)
+            shape = f"{sequence}.shape[1]"
+            facts = self.record.operands.get(id(step), ())
+            rank = facts[state.initial].rank if state.initial < len(facts) else None
+            if rank is None:
+                raise RefusedError(f"the rank of the initial state of {state.blob!r} is not known")
+            start = f"{initial}.expand(1, {shape}, -1)" if rank == 1 else f"{initial}.reshape(1, {shape}, -1)"
+            first += [f"{previous} = {start}", f"{rows} = [{previous}]"]
+            new = self.read(inside, state.next)
+            reshaped = self._reshaped(body, state.next, f"{previous}.shape", new)
+            after += [*reshaped, f"{rows}.append({new})", f"{previous} = {new}"]
+        for kept in loop.kept:
+            rows = self.variables.of((id(step), kept.external), f"{kept.internal.rsplit('/', 1)[-1]}_rows")
+            first.append(f"{rows} = []")
+            after.append(f"{rows}.append({self.read(inside, kept.internal)})")
+        number = index = self.read(inside, loop.timestep)
+        if any(loop.timestep in s.view.inputs and s.view.type not in _COUNTED for s in body.steps):
+            index = self.variables.of((id(step), "index"), "step")
+            lines.append(f"{number} = torch.tensor([{index}], dtype=torch.int32{self.device})")
+        for link in loop.rows:
+            outer = self._outside(inside, scope, link.external)
+            lines.append(f"{self.read(inside, link.internal)} = {outer}[{index} : {index} + 1]")
+        lines += self.statements(body, inside)
+        lines = [*first, f"for {index} in range({sequence}.shape[0]):", *indented([*lines, *after])]
+        results = []
+        for blob in loop.results:
+            source, offset = loop.source(blob)
+            rows = self.variables.of((id(step), source))
+            part = rows if offset is None or offset == 0 else f"{rows}[{offset}:]"
+            results.append(f"torch.cat({part})")
+        return lines, results
+
+    def _outside(self, inside: Scope, scope: Scope, name: str) -> str:
+        found = self.read(scope, name)
+        if not found.startswith("self."):
+            inside.read_outside.setdefault(found)
+        return found
+
+    def _reshaped(self, body: Program, name: str, shape: str, variable: str) -> list[str]:
+        """A statement that gives a row the shape of the state, unless a run saw that it has it."""
+        for step in body.steps:
+            if name in step.view.outputs:
+                facts = self.record.results.get(id(step), ())
+                index = list(step.view.outputs).index(name)
+                fact: Fact = facts[index] if index < len(facts) else UNKNOWN
+                if fact.rank == 3:
+                    return []
+        return [f"{variable} = {variable}.reshape({shape})"]
+
+
+class _Operands(list[str]):
+    """Expressions of operands, each made when it is first asked for."""
+
+    def __init__(self, emission: Emission, scope: Scope, names: list[str]) -> None:
+        super().__init__([""] * len(names))
+        self._emission, self._scope, self._names = emission, scope, names
+
+    def __getitem__(self, index):  # type: ignore[no-untyped-def, override]
+        if isinstance(index, slice):
+            return [self[at] for at in range(len(self))[index]]
+        return self._emission.read(self._scope, self._names[index]) if self._names[index] else ""
+
+    def __iter__(self):  # type: ignore[no-untyped-def, override]
+        return (self[at] for at in range(len(self)))
+
+
+def _comment(pairs) -> str:  # type: ignore[no-untyped-def]
+    """A comment with the names of blobs that their variables do not tell."""
+    told = [quoted(name) for variable, name in pairs if name and variable not in ("_", name.replace("/", "_"))]
+    return f"  # {', '.join(told)}" if told else ""

@@ -1,0 +1,18 @@
+"""The emitters of operators, by family."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from typing import Final
+
+from caffe2_bridge.registry import merge
+from caffe2_torch.source.op import Emit
+
+FAMILIES: Final = ("activation", "arithmetic", "image", "layers", "recurrent", "reduction", "shape")
+
+
+@cache
+def emitters() -> dict[str, Emit]:
+    """Every operator type that has an emitter."""
+    return merge(import_module(f"{__name__}.{name}").family for name in FAMILIES)

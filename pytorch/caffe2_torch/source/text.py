@@ -1,0 +1,73 @@
+"""Lines of source: statements that are too long are broken as formatters break them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+_WIDTH: Final = 100
+_OPEN: Final = "([{"
+_CLOSE: Final = ")]}"
+_STEP: Final = "    "
+
+
+def indented(lines: Iterable[str], depth: int = 1) -> list[str]:
+    """Indent lines that are not empty."""
+    return [_STEP * depth + line if line else line for line in lines]
+
+
+def broken(lines: Iterable[str]) -> Iterator[str]:
+    """Break each long line at the commas of its last outermost brackets."""
+    for line in lines:
+        yield from _break(line) if len(line) > _WIDTH else (line,)
+
+
+def _break(line: str) -> list[str]:
+    indent = line[: len(line) - len(line.lstrip())]
+    pairs, commas = _structure(line)
+    if not pairs or indent + line.lstrip()[:1] == indent + "#":
+        return [line]
+    start, end = max(pairs, key=lambda pair: pair[1] - pair[0])
+    cuts = [start, *(at for at in commas if start < at < end), end]
+    parts = [line[a + 1 : b].strip() for a, b in zip(cuts, cuts[1:], strict=False)]
+    parts = [part for part in parts if part]
+    if not parts:
+        return [line]
+    rows = [indent + _STEP]
+    for part in parts:
+        if len(rows[-1]) + len(part) + 1 > _WIDTH and rows[-1].strip():
+            rows.append(indent + _STEP)
+        rows[-1] += f"{part}, "
+    rows = [row.rstrip() for row in rows]
+    if len(parts) == 1:
+        rows = [row.removesuffix(",") for row in rows]
+    return [line[: start + 1], *rows, indent + line[end:]]
+
+
+def _structure(line: str) -> tuple[list[tuple[int, int]], list[int]]:
+    """The outermost pairs of brackets outside of strings, and the commas directly inside them."""
+    pairs, commas = [], []
+    depth, start, quote = 0, 0, ""
+    at = 0
+    while at < len(line):
+        char = line[at]
+        if quote:
+            if char == "\\":
+                at += 1
+            elif char == quote:
+                quote = ""
+        elif char in "\"'":
+            quote = char
+        elif char == "#":
+            break
+        elif char in _OPEN:
+            start = at if depth == 0 else start
+            depth += 1
+        elif char in _CLOSE:
+            depth -= 1
+            if depth == 0:
+                pairs.append((start, at))
+        elif char == "," and depth == 1:
+            commas.append(at)
+        at += 1
+    return pairs, commas
