@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from google.protobuf.message import Message
 
-from caffe2_bridge.diagnostics import BridgeError, ConversionError, Diagnostic
+from caffe2_bridge.diagnostics import BridgeError, ConversionError
 from caffe2_bridge.diagnostics.log import log_diagnostics
 from caffe2_bridge.files.replace import replace_files
 from caffe2_bridge.files.saver import local_target
@@ -20,16 +20,18 @@ from caffe2_bridge.files.weights import write_safetensors
 from caffe2_bridge.model import Model
 from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.storage import Location
+from caffe2_torch.evaluation.program import Program
 from caffe2_torch.evaluation.values import value_of
 from caffe2_torch.module import NetModule
 from caffe2_torch.parameter_names import reached_by_gradients
 from caffe2_torch.pipeline import convert
-from caffe2_torch.source.emission import Emission
+from caffe2_torch.source.emission import Emission, missing_emitters
 from caffe2_torch.source.module_state import ModuleState
 from caffe2_torch.source.module_text import CHECK, module_text
 from caffe2_torch.source.names import Identifiers, class_name
 from caffe2_torch.source.record import record
 from caffe2_torch.source.scope import Scope, Scopes
+from caffe2_torch.source.text import listed
 
 _RESERVED = ("self", "torch", "nn", "F", "json", "Path", "load", "read_safetensors", "BLOBS", "_")
 _HELPERS = ("lstm_unit", "gru_unit", "sequence_mask", "resize_nearest", "layer_norm")
@@ -73,6 +75,7 @@ def export_torch(
     log_diagnostics(conversion.findings)
     program, net = conversion.program, conversion.model.predict_net
     assert program is not None
+    _require_emitters(program)
     module = NetModule(conversion)
     given = {name: examples[name] for name in conversion.inputs if name in examples}
     found = record(module, program, given)
@@ -93,7 +96,7 @@ def export_torch(
     lines = emission.statements(program, top)
     # Parameters that operators write are variables, which start as what the init net fills.
     first = _updated(state, conversion.values, emission, top)
-    returned = ", ".join(emission.read(top, blob) for blob in results)
+    returned = listed([emission.read(top, blob) for blob in results])
     if emission.findings:
         raise ConversionError(emission.findings)
     text = module_text(
@@ -110,6 +113,12 @@ def export_torch(
         files.append((target / "model.safetensors", partial(write_safetensors, weights)))
         replace_files(files)
         return tuple(path for path, _ in files)
+
+
+def _require_emitters(program: Program) -> None:
+    findings = list(missing_emitters(program))
+    if findings:
+        raise ConversionError(findings)
 
 
 def _write(content: bytes, path: Path) -> None:

@@ -6,6 +6,7 @@ import sys
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from caffe2_bridge import Model, load
 from caffe2_bridge.diagnostics import BridgeError
@@ -21,7 +22,14 @@ from caffe2_cli.output.echo import echo
 @options.init
 @options.databases
 @options.inputs
-@click.option("-o", "--output-file", "target", required=True, type=options.LOCATION, help="The .onnx file to write.")
+@click.option(
+    "--to", "form", type=click.Choice(["onnx", "torch"]), default="onnx", show_default=True,
+    help="ONNX; or a folder with PyTorch source (model.py), its weights (model.safetensors), and check.py.",
+)  # fmt: skip
+@click.option(
+    "-o", "--output-file", "target", required=True, type=options.LOCATION,
+    help="The .onnx file to write; with --to torch, the folder.",
+)  # fmt: skip
 @options.outputs
 @click.option("--opset", type=int, help="The ONNX opset; default 20.")
 @options.recurrent
@@ -64,9 +72,16 @@ from caffe2_cli.output.echo import echo
 @reports_errors()
 def export(
     model: AnyPath, init: AnyPath | None, databases: AnyPath | None, target: AnyPath, certify: bool,
-    outputs: tuple[str, ...], no_weights: bool, external_data: int | None, **choices: Any,
+    outputs: tuple[str, ...], no_weights: bool, external_data: int | None, form: str, **choices: Any,
 ) -> None:  # fmt: skip
-    """Convert MODEL to ONNX. Weights above 2 GB go to a file in the same folder."""
+    """Convert MODEL to ONNX. Weights above 2 GB go to a file in the same folder.
+
+    With --to torch, convert MODEL to the source of a PyTorch module, which imports PyTorch alone.
+    """
+    if form == "torch":
+        _require_options_of_torch()
+        _export_torch(load(model, init, databases=databases), target, choices["inputs"], outputs)
+        return
     from caffe2_frontend import ExportOptions, convert, save_onnx
 
     loaded = load(model, init, databases=databases)
@@ -80,6 +95,34 @@ def export(
         echo(f"{path}: {path.stat().st_size:,} bytes")
     if chosen.fp16 or chosen.int8 != "exact":
         _measure(loaded, chosen, converted, target)
+
+
+def _require_options_of_torch() -> None:
+    """Refuse options that were given, and that only ONNX has."""
+    context = click.get_current_context()
+    for parameter in context.command.params:
+        given = context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
+        if given and parameter.name not in ("form", "model", "init", "databases", "inputs", "target", "outputs"):
+            raise click.UsageError(f"{parameter.opts[0]} is an option of ONNX, and does not go with --to torch")
+
+
+def _export_torch(model: Model, folder: AnyPath, described: Any, outputs: tuple[str, ...]) -> None:
+    """Write the source, and what to_torch computes for synthesized inputs."""
+    from caffe2_bridge.files.optional_packages import required
+
+    required("torch", "--to torch", extra="torch")
+    from caffe2_torch import export_torch
+    from caffe2_validation.api import synthesize
+    from caffe2_validation.options import ValidationOptions
+    from caffe2_validation.sizes import SIZES
+
+    with progress("exporting"):
+        made = synthesize(model, ValidationOptions(sizes=SIZES[:1], described=described, outputs=outputs or None))
+        written = export_torch(model, folder, examples=made.cases[0].inputs, outputs=outputs or None)
+    for note in made.notes:
+        echo(f"note: {note}", err=True)
+    for path in written:
+        echo(f"{path}: {path.stat().st_size:,} bytes" if path.exists() else str(path))
 
 
 def _measure(model: Model, chosen: Any, converted: Any, target: AnyPath) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -12,16 +13,29 @@ from caffe2_torch.evaluation.op import RefusedError
 from caffe2_torch.evaluation.program import Program, Step
 from caffe2_torch.source.emitters import emitters
 from caffe2_torch.source.module_state import ModuleState
-from caffe2_torch.source.names import Identifiers, quoted
+from caffe2_torch.source.names import Identifiers, plain, quoted
 from caffe2_torch.source.op import Source, SourceOp, Unpacked
 from caffe2_torch.source.record import UNKNOWN, Fact, Record
 from caffe2_torch.source.recurrent_method import Loop, read_loop
 from caffe2_torch.source.scope import Scope, Scopes
-from caffe2_torch.source.text import indented
+from caffe2_torch.source.text import indented, listed
 
+_CONTROL: Final = (If, While, Do, RecurrentNetwork)
 # Operators that take the number of a step as a Python integer.
 _COUNTED: Final = ("LSTMUnit", "GRUUnit")
-_HINT: Final = "choose outputs that do not need it; to_torch makes a module without source of any operator that it supports"
+_HINT: Final = (
+    "choose outputs that do not need it; to_torch makes a module without source of any operator that it supports"
+)
+
+
+def missing_emitters(program: Program) -> Iterator[Diagnostic]:
+    """A diagnostic for each operator that has no source, in bodies too."""
+    for step in program.steps:
+        if not isinstance(step.control, _CONTROL) and step.view.type not in (*emitters(), "CreateScope"):
+            reason = f"operator {step.view.type!r} has no PyTorch source"
+            yield Diagnostic("unknown-operator", reason, step.location, hint=_HINT)
+        for body in step.bodies.values():
+            yield from missing_emitters(body)
 
 
 @dataclass
@@ -110,11 +124,7 @@ class Emission:
 
     def _operator(self, step: Step, scope: Scope) -> list[str]:
         view = step.view
-        emit = emitters().get(view.type)
-        if emit is None:
-            reason = f"operator {view.type!r} has no PyTorch source"
-            self.findings.append(Diagnostic("unknown-operator", reason, step.location, hint=_HINT))
-            return []
+        emit = emitters()[view.type]
         facts = self.record.operands.get(id(step), ())
         view.args.read.clear()
         # An operand that becomes part of a layer is not an attribute, so expressions are made when they are asked for.
@@ -161,13 +171,11 @@ class Emission:
         arguments = ", ".join(name for name in dict.fromkeys((sequence, *inside.read_outside)) if "." not in name)
         title = quoted(step.view.name or control.step_net.name or "step net")
         head = [f"def {name}(self, {arguments}):", f'    """Run the step net {title} for each row of {sequence}."""']
-        self.methods.append([*head, *indented([*lines, f"return {', '.join(results)}"])])
+        self.methods.append([*head, *indented([*lines, f"return {listed(results)}"])])
         targets = [self.write(scope, blob) for blob in loop.results]
-        return [f"{', '.join(targets)} = self.{name}({arguments})"]
+        return [f"{listed(targets)} = self.{name}({arguments})"]
 
-    def _loop(
-        self, step: Step, loop: Loop, scope: Scope, inside: Scope, sequence: str
-    ) -> tuple[list[str], list[str]]:
+    def _loop(self, step: Step, loop: Loop, scope: Scope, inside: Scope, sequence: str) -> tuple[list[str], list[str]]:
         """The lines of the method of a step net, and the expressions that it returns."""
         lines, after, first = [], [], []
         body = step.bodies["step_net"]
@@ -241,5 +249,5 @@ class _Operands(list[str]):
 
 def _comment(pairs) -> str:  # type: ignore[no-untyped-def]
     """A comment with the names of blobs that their variables do not tell."""
-    told = [quoted(name) for variable, name in pairs if name and variable not in ("_", name.replace("/", "_"))]
+    told = [quoted(name) for variable, name in pairs if name and variable not in ("_", plain(name))]
     return f"  # {', '.join(told)}" if told else ""

@@ -96,7 +96,8 @@ def _read(step: Step) -> Iterable[str]:
         return [name for name in step.view.inputs if name]
     if isinstance(control, RecurrentNetwork):
         spec = control.spec
-        rows = [link.external for link in spec.reads()]
+        states = {state.blob for state in spec.states}
+        rows = [link.external for link in spec.reads() if link.external not in states]
         return [step.view.inputs[0], *(step.view.inputs[state.initial] for state in spec.states), *rows]
     return step.view.inputs[:1] if isinstance(control, If | While) else ()
 

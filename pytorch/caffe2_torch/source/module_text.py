@@ -129,12 +129,12 @@ def module_text(
     body += [f"def forward({variables}):", *indented(forward)]
     for method in methods:
         body += ["", *method]
-    lines += [*indented(body), "", *_LOAD.format(name=name).splitlines()]
+    lines = [*broken([*lines, *indented(body)]), "", *_LOAD.format(name=name).splitlines()]
     if state.blobs:
         lines += ["", "", "# The blob of each parameter, as the net names it.", "BLOBS = {"]
         lines += [f"    {literal(key)}: {literal(blob)}," for key, blob in state.blobs.items()]
         lines += ["}"]
-    return "\n".join(broken(lines)) + "\n"
+    return "\n".join(lines) + "\n"
 
 
 def _names(blobs: Mapping[str, object]) -> str:

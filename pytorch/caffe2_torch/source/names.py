@@ -25,12 +25,18 @@ class Identifiers:
         if key not in self._found:
             text = re.sub(r"\W", "_", str(key) if name is None else name, flags=re.ASCII) or "_"
             # Two underscores at the start would be mangled in a class.
-            text = f"_{text}" if text[0].isdigit() else re.sub("^__+", "_", text)
+            text = f"x{text}" if text[0].isdigit() else re.sub("^__+", "_", text)
             while text in self._used:
                 text += "_"
             self._used.add(text)
             self._found[key] = text
         return self._found[key]
+
+
+def plain(name: str) -> str:
+    """Return the identifier that a name has if nothing but / and digits at its start stand in the way."""
+    text = name.replace("/", "_")
+    return f"x{text}" if text[:1].isdigit() else text
 
 
 def class_name(name: str) -> str:
@@ -48,11 +54,13 @@ def quoted(name: str) -> str:
 
 
 def literal(value: object) -> str:
-    """Return the source of a string, number, list or dtype. Floats are those of float32, in their shortest form."""
+    """Return the source of a string or number. A float has as few digits as float32 allows."""
     if isinstance(value, str):
-        return ascii(value)
+        text = ascii(value)
+        return f'"{text[1:-1]}"' if '"' not in text and "\\" not in text else text
     if isinstance(value, float):
         if not np.isfinite(value):
             return f'float("{value}")'
-        return repr(float(str(np.float32(value)))) if abs(value) < 3.4e38 else repr(value)
+        short = float(f"{value:.6g}")
+        return repr(short if np.isclose(short, value, rtol=2e-7, atol=0) else value)
     return repr(value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 _WIDTH: Final = 100
@@ -22,6 +22,12 @@ def broken(lines: Iterable[str]) -> Iterator[str]:
         yield from _break(line) if len(line) > _WIDTH else (line,)
 
 
+def listed(names: Sequence[str]) -> str:
+    """Return names with commas, in brackets if they are too long for one line."""
+    text = ", ".join(names)
+    return f"({text})" if len(text) > _WIDTH // 2 else text
+
+
 def _break(line: str) -> list[str]:
     indent = line[: len(line) - len(line.lstrip())]
     pairs, commas = _structure(line)
@@ -39,9 +45,10 @@ def _break(line: str) -> list[str]:
             rows.append(indent + _STEP)
         rows[-1] += f"{part}, "
     rows = [row.rstrip() for row in rows]
-    if len(parts) == 1:
-        rows = [row.removesuffix(",") for row in rows]
-    return [line[: start + 1], *rows, indent + line[end:]]
+    if len(rows) == 1 and not (len(parts) == 1 and commas):
+        rows = [rows[0].removesuffix(",")]
+    rest = indent + line[end:]
+    return [line[: start + 1], *rows, *(_break(rest) if len(rest) > _WIDTH else [rest])]
 
 
 def _structure(line: str) -> tuple[list[tuple[int, int]], list[int]]:
@@ -63,7 +70,7 @@ def _structure(line: str) -> tuple[list[tuple[int, int]], list[int]]:
         elif char in _OPEN:
             start = at if depth == 0 else start
             depth += 1
-        elif char in _CLOSE:
+        elif char in _CLOSE and depth:
             depth -= 1
             if depth == 0:
                 pairs.append((start, at))

@@ -37,7 +37,9 @@ def with_alpha(op: SourceOp) -> Source:
 
 @family.emits("Gelu")
 def gelu(op: SourceOp) -> Source:
-    return f'F.gelu({op.x(0)}, approximate="tanh")' if op.args.flag("fast_gelu", default=False) else f"F.gelu({op.x(0)})"
+    return (
+        f'F.gelu({op.x(0)}, approximate="tanh")' if op.args.flag("fast_gelu", default=False) else f"F.gelu({op.x(0)})"
+    )
 
 
 @family.emits("Clip")
