@@ -15,7 +15,8 @@ COMMANDS = {
         "Exit code 0: covered, 1: findings, 2: usage.",
     ),
     "export": (
-        "MODEL", "--init", "--input NAME=DTYPE[DIMS]", "-o, --output-file PATH", "[required]", "--output NAME",
+        "MODEL", "--init", "--input NAME=DTYPE[DIMS]", "--to [onnx|torch]", "-o, --output-file PATH", "[required]",
+        "--output NAME",
         "--opset", "--recurrent [auto|fused|scan|loop]", "default: auto", "2 GB",
         "--recompute [none|steps]",
         "--int8 [exact|qdq]", "--fp16", "--fp16-io [float16|float32]", "--external-data [BYTES]",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from caffe2_bridge.control import Do, If, RecurrentNetwork, While
@@ -127,9 +128,7 @@ class Emission:
         emit = emitters()[view.type]
         facts = self.record.operands.get(id(step), ())
         view.args.read.clear()
-        # An operand that becomes part of a layer is not an attribute, so expressions are made when they are asked for.
-        operands = _Operands(self, scope, view.inputs)
-        op = SourceOp(step, scope, operands, facts, self.state, self.device)
+        op = SourceOp(step, scope, partial(self.read, scope), facts, self.state, self.device)
         source = emit(op)
         unread = unread_arguments(view).unsupported
         if unread:
@@ -154,8 +153,8 @@ class Emission:
         pairs = [pair for pair in pairs if pair[0] != pair[1]]
         if not pairs:
             return []
-        targets, values = ", ".join(pair[0] for pair in pairs), ", ".join(pair[1] for pair in pairs)
-        return [f"{targets} = {values}{_comment((pair[0], pair[2]) for pair in pairs)}"]
+        left, right = ", ".join(pair[0] for pair in pairs), ", ".join(pair[1] for pair in pairs)
+        return [f"{left} = {right}{_comment((pair[0], pair[2]) for pair in pairs)}"]
 
     def _recurrent(self, step: Step, control: RecurrentNetwork, scope: Scope) -> list[str]:
         """A method with a loop over the rows of the sequence, and its call."""
@@ -177,7 +176,9 @@ class Emission:
 
     def _loop(self, step: Step, loop: Loop, scope: Scope, inside: Scope, sequence: str) -> tuple[list[str], list[str]]:
         """The lines of the method of a step net, and the expressions that it returns."""
-        lines, after, first = [], [], []
+        lines: list[str] = []
+        first: list[str] = []
+        after: list[str] = []
         body = step.bodies["step_net"]
         for state in loop.states:
             initial = self._outside(inside, scope, step.view.inputs[state.initial])
@@ -209,8 +210,9 @@ class Emission:
         for blob in loop.results:
             source, offset = loop.source(blob)
             rows = self.variables.of((id(step), source))
-            part = rows if offset is None or offset == 0 else f"{rows}[{offset}:]"
-            results.append(f"torch.cat({part})")
+            # The first rows are cut off afterwards, so that there is one to concatenate if the sequence is empty.
+            part = f"{rows}[{offset}:]" if offset is not None and offset < 0 else rows
+            results.append(f"torch.cat({part})" + (f"[{offset}:]" if offset is not None and offset > 0 else ""))
         return lines, results
 
     def _outside(self, inside: Scope, scope: Scope, name: str) -> str:
@@ -231,23 +233,7 @@ class Emission:
         return [f"{variable} = {variable}.reshape({shape})"]
 
 
-class _Operands(list[str]):
-    """Expressions of operands, each made when it is first asked for."""
-
-    def __init__(self, emission: Emission, scope: Scope, names: list[str]) -> None:
-        super().__init__([""] * len(names))
-        self._emission, self._scope, self._names = emission, scope, names
-
-    def __getitem__(self, index):  # type: ignore[no-untyped-def, override]
-        if isinstance(index, slice):
-            return [self[at] for at in range(len(self))[index]]
-        return self._emission.read(self._scope, self._names[index]) if self._names[index] else ""
-
-    def __iter__(self):  # type: ignore[no-untyped-def, override]
-        return (self[at] for at in range(len(self)))
-
-
-def _comment(pairs) -> str:  # type: ignore[no-untyped-def]
+def _comment(pairs: Iterable[tuple[str, str]]) -> str:
     """A comment with the names of blobs that their variables do not tell."""
     told = [quoted(name) for variable, name in pairs if name and variable not in ("_", plain(name))]
     return f"  # {', '.join(told)}" if told else ""

@@ -114,7 +114,7 @@ def module_text(
     """
     lines = _HEAD.format(net=quoted(net)).splitlines()
     for helper in sorted(state.helpers):
-        source = inspect.getsource(getattr(helpers, helper)).replace("  # type: ignore[no-untyped-def]", "")
+        source = inspect.getsource(getattr(helpers, helper)).replace("  # fmt: skip", "")
         lines += ["", "", *source.splitlines()]
     lines += ["", "", f"class {name}(nn.Module):"]
     body = [f'"""The net {quoted(net)}.', "", "Names are those of the blobs, with _ for / and other characters."]

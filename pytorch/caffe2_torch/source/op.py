@@ -34,16 +34,16 @@ class SourceOp:
     Attributes:
         type: the operator type.
         args: the arguments.
-        operands: the expressions of the operands: an identifier or an attribute each; empty where one is left out.
         facts: what a run saw of them.
         state: the attributes of the module.
         device: the source of a ``device=`` argument for what is created.
     """
 
     def __init__(
-        self, step: Step, scope: Scope, operands: Sequence[str], facts: Sequence[Fact], state: ModuleState, device: str
-    ) -> None:
-        self.step, self.scope, self.operands = step, scope, operands
+        self, step: Step, scope: Scope, read: Callable[[str], str], facts: Sequence[Fact], state: ModuleState,
+        device: str,
+    ) -> None:  # fmt: skip
+        self.step, self.scope, self._read = step, scope, read
         self.facts, self.state, self.device = facts, state, device
         self.type = step.view.type
         self.args: Args = step.view.args
@@ -51,7 +51,7 @@ class SourceOp:
     @property
     def count(self) -> int:
         """The number of operands."""
-        return len(self.operands)
+        return len(self.step.view.inputs)
 
     @property
     def output_count(self) -> int:
@@ -59,19 +59,28 @@ class SourceOp:
         return len(self.step.view.outputs)
 
     def x(self, index: int) -> str:
-        """The expression of operand ``index``."""
+        """The expression of operand ``index``: a variable, or an attribute, which the module then has."""
         if not self.has(index):
             self.refuse(f"input {index} is missing")
-        return self.operands[index]
+        return self._read(self.step.view.inputs[index])
+
+    @property
+    def operands(self) -> list[str]:
+        """The expressions of all operands, none of which may be left out."""
+        return [self.x(index) for index in range(self.count)]
 
     def has(self, index: int) -> bool:
         """Whether there is an operand ``index``."""
-        return index < len(self.operands) and bool(self.step.view.inputs[index])
+        return index < self.count and bool(self.step.view.inputs[index])
 
     def wants(self, index: int) -> bool:
         """Whether output ``index`` is listed, and something reads it."""
-        outputs = self.step.view.outputs
-        return index < len(outputs) and bool(outputs[index]) and self.state.reads[self.scope.key(outputs[index])] > 0
+        view = self.step.view
+        if index >= len(view.outputs) or not view.outputs[index]:
+            return False
+        # The moments that SpatialBN updates in place are read by itself.
+        own = view.inputs.count(view.outputs[index]) if self.type == "SpatialBN" else 0
+        return self.state.reads[self.scope.key(view.outputs[index])] > own
 
     def rank(self, index: int) -> int | None:
         """The rank of operand ``index``; None if it is not known."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Final
 
 _WIDTH: Final = 100
 _OPEN: Final = "([{"
 _CLOSE: Final = ")]}"
+_TOKENS: Final = re.compile(r""""(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|#.*|[()\[\]{},]""")
 _STEP: Final = "    "
 
 
@@ -35,7 +38,7 @@ def _break(line: str) -> list[str]:
         return [line]
     start, end = max(pairs, key=lambda pair: pair[1] - pair[0])
     cuts = [start, *(at for at in commas if start < at < end), end]
-    parts = [line[a + 1 : b].strip() for a, b in zip(cuts, cuts[1:], strict=False)]
+    parts = [line[a + 1 : b].strip() for a, b in pairwise(cuts)]
     parts = [part for part in parts if part]
     if not parts:
         return [line]
@@ -54,20 +57,10 @@ def _break(line: str) -> list[str]:
 def _structure(line: str) -> tuple[list[tuple[int, int]], list[int]]:
     """The outermost pairs of brackets outside of strings, and the commas directly inside them."""
     pairs, commas = [], []
-    depth, start, quote = 0, 0, ""
-    at = 0
-    while at < len(line):
-        char = line[at]
-        if quote:
-            if char == "\\":
-                at += 1
-            elif char == quote:
-                quote = ""
-        elif char in "\"'":
-            quote = char
-        elif char == "#":
-            break
-        elif char in _OPEN:
+    depth, start = 0, 0
+    for token in _TOKENS.finditer(line):
+        char, at = token[0], token.start()
+        if char in _OPEN:
             start = at if depth == 0 else start
             depth += 1
         elif char in _CLOSE and depth:
@@ -76,5 +69,4 @@ def _structure(line: str) -> tuple[list[tuple[int, int]], list[int]]:
                 pairs.append((start, at))
         elif char == "," and depth == 1:
             commas.append(at)
-        at += 1
     return pairs, commas
