@@ -25,6 +25,7 @@ from caffe2_torch.evaluation.values import value_of
 from caffe2_torch.module import NetModule
 from caffe2_torch.parameter_names import reached_by_gradients
 from caffe2_torch.pipeline import convert
+from caffe2_torch.source import helpers
 from caffe2_torch.source.emission import Emission, missing_emitters
 from caffe2_torch.source.module_state import ModuleState
 from caffe2_torch.source.module_text import CHECK, module_text
@@ -34,7 +35,7 @@ from caffe2_torch.source.scope import Scope, Scopes
 from caffe2_torch.source.text import listed
 
 _RESERVED = ("self", "torch", "nn", "F", "json", "Path", "load", "read_safetensors", "BLOBS", "_")
-_HELPERS = ("lstm_unit", "gru_unit", "sequence_mask", "resize_nearest", "layer_norm")
+_HELPERS = tuple(name for name in vars(helpers) if not name.startswith("_"))
 
 
 def export_torch(

@@ -115,6 +115,7 @@ OPERATORS: Final = {
     "pool_of_caffe": (operator("MaxPool", ["x"], ["y"], kernel=3, stride=2, legacy_pad=3), {}),
     "pool_pads": (operator("MaxPool", ["x"], ["y"], kernel=3, stride=2, pads=[0, 0, 1, 1]), {}),
     "pool_mean": (operator("AveragePool", ["x"], ["y"], kernel=3, stride=2, pad=1), {}),
+    "pool_mean_pads": (operator("AveragePool", ["x"], ["y"], kernel=4, stride=2, pads=[0, 0, 1, 1]), {}),
     "pool_all": (operator("AveragePool", ["x"], ["y"], global_pooling=1), {}),
     "lrn": (operator("LRN", ["x"], ["y", "scale"], size=3, alpha=0.1, beta=0.75), {}),
     "fc": (operator("FC", ["x", "w", "b"], ["y"], axis=3), {"w": (5, 9), "b": (5,)}),

@@ -166,7 +166,7 @@ class Emission:
             lines, results = self._loop(step, loop, scope, inside, sequence)
         finally:
             self.device = around
-        name = self.state.names.of(("method", id(step)), control.states[0].rsplit("/", 1)[-1].removesuffix("_states"))
+        name = self.state.names.of(("method", id(step)), f"{control.step_net.name or 'step'}_loop")
         arguments = ", ".join(name for name in dict.fromkeys((sequence, *inside.read_outside)) if "." not in name)
         title = quoted(step.view.name or control.step_net.name or "step net")
         head = [f"def {name}(self, {arguments}):", f'    """Run the step net {title} for each row of {sequence}."""']

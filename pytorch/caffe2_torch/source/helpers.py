@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F  # noqa: N812 - as the source has it
 
 
 def lstm_unit(
@@ -64,3 +65,9 @@ def layer_norm(x: torch.Tensor, axis: int, epsilon: float) -> tuple[torch.Tensor
     mean, var = x.mean(dims, keepdim=True), x.var(dims, unbiased=False, keepdim=True)
     shape = (*x.shape[:axis], 1)
     return (x - mean) * torch.rsqrt(var + epsilon), mean.reshape(shape), torch.sqrt(var + epsilon).reshape(shape)
+
+
+def average_pool(x: torch.Tensor, pads: list[int], kernel: tuple[int, int], stride: tuple[int, int]) -> torch.Tensor:
+    """Average the pixels of each window of an image [N, C, H, W] that are not padding."""
+    total = F.avg_pool2d(F.pad(x, pads), kernel, stride)
+    return total / F.avg_pool2d(F.pad(torch.ones_like(x[:1, :1]), pads), kernel, stride)

@@ -39,9 +39,12 @@ def pool(op: SourceOp) -> Source:
         op.refuse("dilation and legacy padding of this kind are not supported")
     image, inside = "{x}", head == tail or caffe
     if not inside or any(2 * p > k for p, k in zip(head, window.kernel, strict=True)):
-        if not is_max and not counts_pads:
-            op.refuse("the mean over a window with unequal pads is not supported")
         pads = [pad for pair in reversed(list(zip(head, tail, strict=True))) for pad in pair]
+        if not is_max and not counts_pads:
+            if dims != 2:
+                op.refuse("the mean over a window with unequal pads is supported for images with two axes alone")
+            call = op.call("average_pool", "{x}", str(pads), str(window.kernel), str(window.stride))
+            return oriented(op.x(0), call, channels_last=window.channels_last)
         image = f"F.pad({{x}}, {pads}" + (', value=float("-inf"))' if is_max else ")")
         head = (0,) * dims
     options = [one_or_all(window.kernel), f"stride={one_or_all(window.stride)}"]
