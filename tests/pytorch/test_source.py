@@ -221,6 +221,9 @@ def test_arguments_without_source_are_refused(tmp_path: Path) -> None:
     lrn = operator("LRN", ["x"], ["y", "s"], size=4)
     with pytest.raises(ConversionError, match="an even size is not supported"):
         export(model(lrn), tmp_path, {"x": IMAGE})
+    texts = model(operator("Shape", ["s"], ["y"]), s=np.array(["a"], object))
+    with pytest.raises(ConversionError, match="the parameter 's' is not a tensor"):
+        export(texts, tmp_path, {"x": IMAGE})
     with pytest.raises(BridgeError, match="input 'x' is missing"):
         export(model(operator("Relu", ["x"], ["y"])), tmp_path, {})
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
+import torch
+
 from caffe2_bridge.control import Do, If, RecurrentNetwork, While
 from caffe2_bridge.diagnostics import BridgeError, Diagnostic
 from caffe2_bridge.netdef.unread_arguments import unread_arguments
@@ -21,6 +23,7 @@ from caffe2_torch.source.recurrent_method import Loop, read_loop
 from caffe2_torch.source.scope import Scope, Scopes
 from caffe2_torch.source.text import indented, listed
 
+_TENSOR: Final = torch.empty(0)
 _CONTROL: Final = (If, While, Do, RecurrentNetwork)
 # Operators that take the number of a step as a Python integer.
 _COUNTED: Final = ("LSTMUnit", "GRUUnit")
@@ -71,6 +74,8 @@ class Emission:
         key = scope.key(name)
         if self.state.constant(key) is not None:
             return self.state.attribute(str(key))
+        if key not in self.state.writes and not isinstance(self.state.values.get(str(key), _TENSOR), torch.Tensor):
+            raise RefusedError(f"the parameter {name!r} is not a tensor")
         return self.variables.of(key, name)
 
     def write(self, scope: Scope, name: str) -> str:
