@@ -74,7 +74,7 @@ runtime_device = click.option(
 )
 predictor = click.option("--predictor", metavar="NAME", help="The predictor to read from a database with several.")
 recurrent = click.option(
-    "--recurrent", type=click.Choice(["auto", "fused", "scan", "loop"]), default="auto", show_default=True,
+    "--recurrent", type=click.Choice(["auto", "fused", "scan", "loop", "portable"]), default="auto", show_default=True,
     help="The form of recurrent nets in the ONNX model.",
 )  # fmt: skip
 recompute = click.option(

@@ -27,6 +27,7 @@ def to_onnx(
     outputs: Sequence[str] | None = None,
     opset: int | None = None,
     recurrent: Recurrent = "auto",
+    full_lengths: bool = False,
     recompute: Recompute = "none",
     stateful: bool = False,
     reroll: bool = False,
@@ -47,7 +48,10 @@ def to_onnx(
         outputs: names of the blobs to output; default the net's external outputs.
         opset: the ONNX opset of the result; default 20.
         recurrent: the form of recurrent nets: ``auto`` (LSTM, GRU, RNN where provably equal and not slower, else Scan,
-            else Loop), ``fused``, ``scan`` or ``loop``.
+            else Loop), ``fused``, ``scan``, ``loop``, or ``portable`` for runtimes other than onnxruntime: without If,
+            Scan and ``sequence_lens``, for sequences of at least one step.
+        full_lengths: the caller promises that all rows of sequences have as many steps as the sequence: the model then
+            does not read the lengths of recurrent nets and of ReversePackedSegs, which are no longer inputs.
         recompute: what gradients of recurrent nets compute again instead of keeping it from the forward steps:
             ``none`` (what the net itself lists), or ``steps``, all blobs of the steps, which takes more time and less
             memory.
@@ -81,8 +85,8 @@ def to_onnx(
         InputSpecError: the description of an input is not ``(dtype, shape)``.
     """
     options = ExportOptions(
-        inputs=inputs or {}, outputs=outputs, opset=opset, recurrent=recurrent, recompute=recompute,
-        stateful=stateful, reroll=reroll, int8=int8, fp16=fp16, fp16_io=fp16_io, training=training,
+        inputs=inputs or {}, outputs=outputs, opset=opset, recurrent=recurrent, full_lengths=full_lengths,
+        recompute=recompute, stateful=stateful, reroll=reroll, int8=int8, fp16=fp16, fp16_io=fp16_io, training=training,
         fold_batchnorm=fold_batchnorm,
     )  # fmt: skip
     with CollectorPaused():

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 import onnx
 
 from caffe2_bridge.diagnostics import OptionError
 from caffe2_frontend.interop.types import TensorInfo, tensor_info
 
-Recurrent = Literal["auto", "fused", "scan", "loop"]
+Recurrent = Literal["auto", "fused", "scan", "loop", "portable"]
+LOOPS: Final = ("loop", "portable")  # the forms in which what is not fused becomes a Loop
 Recompute = Literal["none", "steps"]
 Int8 = Literal["exact", "qdq"]
 Float16Io = Literal["float16", "float32"]
@@ -26,6 +27,8 @@ class ExportOptions:
         outputs: the blobs to output; None for the net's own.
         opset: the ONNX opset of the result; None for the default.
         recurrent: the form of recurrent nets.
+        full_lengths: whether the caller promises that all rows of sequences have as many steps as the sequence: the
+            model then does not read the lengths of recurrent nets and of ReversePackedSegs.
         recompute: what gradients of recurrent nets compute again instead of keeping it, to save memory: nothing but
             what the net lists, or all blobs of the steps.
         stateful: whether initial and last states of recurrent nets become inputs and outputs.
@@ -55,6 +58,7 @@ class ExportOptions:
     outputs: Sequence[str] | None = None
     opset: int | None = None
     recurrent: Recurrent = "auto"
+    full_lengths: bool = False
     recompute: Recompute = "none"
     stateful: bool = False
     reroll: bool = False

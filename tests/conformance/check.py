@@ -18,7 +18,7 @@ from conformance.executors import EXECUTORS, NET_EXECUTORS, UNOPTIMIZED, OnnxRun
 from conformance.outside import OUTSIDE
 from conformance.stored import with_stored
 
-RecurrentForm: TypeAlias = Literal["auto", "fused", "scan", "loop"]
+RecurrentForm: TypeAlias = Literal["auto", "fused", "scan", "loop", "portable"]
 
 NEEDS_SHAPE: Final = "needs-shape"
 _TRACEBACK_LINES: Final = 12
@@ -101,6 +101,8 @@ class Checker:
     def check(self, task: Task) -> Result:
         """Check one case. Whatever goes wrong in conversion or execution is the result, not an exception."""
         case = with_stored(read_case(task.ref), task.stored)
+        if task.recurrent == "portable" and _lacks_steps(case):
+            return Result(task, Status.OUTSIDE, "the form portable is for sequences of at least one step")
         try:
             result = self._check(task, case)
         except Exception as error:  # noqa: BLE001 - a crash of the code under test is one of the results counted
@@ -148,6 +150,12 @@ class Checker:
         model = EXECUTORS[task.executor](convert_case(case, task.recurrent, with_sizes=False, opset=task.opset))
         self._model_key, self._model = key, model
         return model
+
+
+def _lacks_steps(case: Case) -> bool:
+    """Whether a recurrent net runs a sequence without steps."""
+    names = [op.input[0] for op in case.net.op if op.type == "RecurrentNetwork"]
+    return any(name in case.inputs and not len(case.inputs[name]) for name in names)
 
 
 def _compared(task: Task, case: Case, values: list[Array], passed: Status) -> Result:

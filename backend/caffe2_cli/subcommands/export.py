@@ -33,6 +33,10 @@ from caffe2_cli.output.echo import echo
 @options.outputs
 @click.option("--opset", type=int, help="The ONNX opset; default 20.")
 @options.recurrent
+@click.option(
+    "--full-lengths", is_flag=True,
+    help="All rows are as long as their sequence: lengths are not inputs of the model.",
+)  # fmt: skip
 @options.recompute
 @click.option("--stateful", is_flag=True, help="Recurrent states as inputs and outputs, to carry between calls.")
 @click.option("--reroll", is_flag=True, help="Convert steps that were unrolled over time back to loops.")

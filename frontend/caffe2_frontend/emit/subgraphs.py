@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import onnx_ir as ir
 
-from caffe2_frontend.emit.shapes import Size, reverse_rows
+from caffe2_frontend.emit.shapes import Size, reverse_rows, size, unsqueeze
+from caffe2_frontend.interop.bodies import bodies
 from caffe2_frontend.lowering.op import Op, Value
+
+# The largest number of iterations that are unrolled in the form ``portable``.
+_MAX_UNROLLED: Final = 16
 
 # From the operator inside the body, the states and the rows of one step: the states after it, and the values to stack.
 Step = Callable[[Op, list[Value], list[Value]], tuple[Sequence[Value], Sequence[Value]]]
@@ -41,7 +46,7 @@ class Body:
 def scan(
     op: Op, initial: Sequence[Value], sequences: Sequence[Value], step: Step, *, reverse: bool = False
 ) -> tuple[list[Value], list[Value]]:
-    """Emit a Scan along the first dim of ``sequences``.
+    """Emit a Scan along the first dim of ``sequences``; in the form ``portable`` a Loop.
 
     Args:
         op: the operator under conversion.
@@ -53,7 +58,10 @@ def scan(
     Returns:
         The states after the last step, and the stacked values, [T, ...].
     """
-    return emit_scan(op, build_body(op, initial, sequences, step), reverse=reverse)
+    body = build_body(op, initial, sequences, step)
+    if op.lowering.recurrent == "portable":
+        return emit_loop(op, body, size(op, sequences[0], 0), reverse=reverse)
+    return emit_scan(op, body, reverse=reverse)
 
 
 def build_body(op: Op, initial: Sequence[Value], sequences: Sequence[Value], step: Step) -> Body:
@@ -86,7 +94,12 @@ def emit_scan(op: Op, body: Body, *, reverse: bool = False) -> tuple[list[Value]
 
 
 def emit_loop(op: Op, body: Body, trips: Size, *, reverse: bool = False) -> tuple[list[Value], list[Value]]:
-    """Emit a body as a Loop that gathers the rows of its sequences; returns what :func:`emit_scan` does."""
+    """Emit a body as a Loop that gathers the rows of its sequences; returns what :func:`emit_scan` does.
+
+    In the form ``portable``, a few steps of a known number are unrolled.
+    """
+    if op.lowering.recurrent == "portable" and isinstance(trips, int) and 0 < trips <= _MAX_UNROLLED:
+        return _unroll(op, body, trips, reverse=reverse)
     iteration, going = _loop_inputs(op)
     final = op.emit("Sub", _scalar(op, trips), op.const(1, np.int64)) if reverse else None
     # The Gathers go before the nodes of the body, which read their results instead of the formal rows.
@@ -104,6 +117,44 @@ def emit_loop(op: Op, body: Body, trips: Size, *, reverse: bool = False) -> tupl
     steps = trips if isinstance(trips, int) else None
     stacks = _stacks(outputs, results[1:], len(body.initial), steps)
     return _finals(outputs, body.initial), [reverse_rows(op, stack) for stack in stacks] if reverse else stacks
+
+
+def _unroll(op: Op, body: Body, trips: int, *, reverse: bool) -> tuple[list[Value], list[Value]]:
+    """Emit a copy of a body for each step; returns what :func:`emit_scan` does."""
+    results = _copy_results(body.op, [*body.after, *body.stacked])
+    graph = body.op.scope.graph([*body.states, *body.rows], results, "body")
+    states, stacks = list(body.initial), [[] for _ in body.stacked]  # type: list[Value], list[list[Value]]
+    for step in reversed(range(trips)) if reverse else range(trips):
+        rows = [op.emit("Gather", sequence, op.const(step, np.int64), axis=0) for sequence in body.sequences]
+        copy = graph.clone(allow_outer_scope_values=True)
+        for formal, value in zip(copy.inputs, [*states, *rows], strict=True):
+            ir.convenience.replace_all_uses_with(formal, value)
+        outputs, nodes = list(copy.outputs), list(copy)
+        copy.outputs.clear()
+        copy.remove(nodes)
+        _rename_outputs(op, nodes)
+        op.scope.nodes += nodes
+        states = outputs[: len(states)]
+        for stack, value in zip(stacks, outputs[len(states) :], strict=True):
+            stack.append(unsqueeze(op, value, [0]))
+    for node in graph:  # it no longer counts among the uses of outer values
+        for i in range(len(node.inputs)):
+            node.replace_input_with(i, None)
+    for stack in stacks:
+        stack[:] = reversed(stack) if reverse else stack
+    return states, [op.emit("Concat", *stack, axis=0) for stack in stacks]
+
+
+def _rename_outputs(op: Op, nodes: Iterable[ir.Node]) -> None:
+    """Give the outputs of copied nodes, also of those in bodies, names of their own."""
+    for node in nodes:
+        node.name = None
+        for value in node.outputs:
+            value.name = op.scope.names.fresh(value.name or "") if value.name else value.name
+        for body in bodies(node):
+            for value in body.inputs:
+                value.name = op.scope.names.fresh(str(value.name))
+            _rename_outputs(op, body)
 
 
 def discard_body(body: Body) -> None:
@@ -178,7 +229,12 @@ def emit_branches(op: Op, condition: Value, sides: Sequence[tuple[Op, Sequence[V
 def unless_empty(
     op: Op, steps: Size, run: Callable[[Op], Sequence[Value]], skip: Callable[[Op], Sequence[Value]]
 ) -> list[Value]:
-    """Emit ``run``, or ``skip`` without steps, which a Scan requires; an If of both if their number is unknown."""
+    """Emit ``run``, or ``skip`` without steps, which a Scan requires; an If of both if their number is unknown.
+
+    In the form ``portable`` the caller promises that there are steps.
+    """
+    if op.lowering.recurrent == "portable":
+        return list(run(op))
     if isinstance(steps, int):
         return list((run if steps else skip)(op))
     some = op.emit("Greater", _scalar(op, steps), op.const(0, np.int64))

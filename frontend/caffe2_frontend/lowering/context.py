@@ -55,6 +55,11 @@ class LoweringContext(Protocol):
         ...
 
     @property
+    def full_lengths(self) -> bool:
+        """Whether the caller promises that all rows of sequences have as many steps as the sequence."""
+        ...
+
+    @property
     def reads(self) -> BlobReads:
         """Who reads the blobs of the net."""
         ...

@@ -45,6 +45,7 @@ class Lowering:
     Attributes:
         converters: the converter of each operator type.
         recurrent: the form of recurrent nets.
+        full_lengths: whether all rows of sequences have as many steps as the sequence.
         reads: who reads the blobs of the net.
         outputs: the blobs that are outputs of the model.
         implied_outputs: whether the outputs are neither declared nor asked for: they are the blobs that nothing reads.
@@ -91,6 +92,7 @@ class Lowering:
     kept_kinds: dict[tuple[str, str], tuple[ir.DataType, ir.Shape | None]] = field(default_factory=dict)
     kept_rows: dict[str, dict[str, KeptRows]] = field(default_factory=dict)
     uniform: Container[str] = frozenset()
+    full_lengths: bool = False
     stamps: Stamps = field(default_factory=Stamps)
     verifies: bool = field(default_factory=is_verifying)
     _noted: set[tuple[str, str]] = field(default_factory=set)

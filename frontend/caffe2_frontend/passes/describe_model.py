@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import ClassVar, Final
@@ -13,6 +14,9 @@ from caffe2_frontend.state import Export
 
 PRODUCER: Final = "caffe2-bridge"
 DOMAIN: Final = "ai.caffe2"
+# What the export promises of the inputs, as a JSON list; missing where it promises nothing.
+PROMISES_KEY: Final = "caffe2.promises"
+_SEQUENTIAL: Final = ("RecurrentNetwork", "InferenceLSTM")
 OPERATORS_KEY: Final = "caffe2.operators"
 PARAMETERS_KEY: Final = "caffe2.parameters"
 
@@ -21,7 +25,7 @@ class DescribeModel(InPlacePass[Export]):
     """Fill the producer, the domain, the doc strings and the metadata of the model.
 
     Metadata: ``caffe2.net``, the name of the net; ``caffe2.operators`` and ``caffe2.parameters``, the numbers of its
-    operators and of the parameters that the init net fills.
+    operators and of the parameters that the init net fills; ``caffe2.promises``, what the inputs must be.
     """
 
     requires: ClassVar[frozenset[str]] = frozenset({"graph"})
@@ -37,10 +41,22 @@ class DescribeModel(InPlacePass[Export]):
         model.producer_name, model.producer_version, model.domain = PRODUCER, _version(), DOMAIN
         model.doc_string = f"Caffe2 net {net.name!r}, converted to ONNX by {PRODUCER}."
         model.graph.doc_string = f"Caffe2 net {net.name!r}: {count} operator{'' if count == 1 else 's'}."
+        promises = _promises(state)
+        if promises:
+            model.doc_string += f" It is for {' and '.join(promises)} alone."
+            model.metadata_props[PROMISES_KEY] = json.dumps(promises)
         model.metadata_props[NET_KEY] = net.name
         model.metadata_props[OPERATORS_KEY] = str(count)
         model.metadata_props[PARAMETERS_KEY] = str(len(state.init.parameters.keys() - state.inputs.keys()))
         _describe_blobs(state)
+
+
+def _promises(state: Export) -> list[str]:
+    """What the caller promises of the inputs of a net with sequences."""
+    if not any(op.type in _SEQUENTIAL for op in state.net.ops):
+        return []
+    steps = ["sequences of at least one step"] if state.options.recurrent == "portable" else []
+    return steps + (["rows as long as their sequence"] if state.options.full_lengths else [])
 
 
 def _describe_blobs(state: Export) -> None:

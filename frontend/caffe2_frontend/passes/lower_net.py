@@ -57,6 +57,7 @@ class LowerNet(FunctionalPass[Export]):
             state.implied_outputs,
             expectations(),
             uniform=uniform_operators(),
+            full_lengths=state.options.full_lengths,
         )
         _poison_reported(state.init, scope)
         lowering.ops(((op.index, op) for op in state.init.rest), scope, Location("init_net"))

@@ -45,7 +45,9 @@ class MergeDirections(InPlacePass[Export]):
     ensures: ClassVar[frozenset[str]] = frozenset({"directions"})
 
     def __call__(self, state: Export) -> None:
-        """Rewrite the model's graph."""
+        """Rewrite the model's graph, unless reversals are to stay: not all runtimes have the other directions."""
+        if state.options.recurrent == "portable":
+            return
         graph = state.graph
         forward: dict[tuple[object, ...], ir.Node] = {}
         backward: dict[tuple[object, ...], ir.Node] = {}

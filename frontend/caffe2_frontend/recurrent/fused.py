@@ -16,6 +16,7 @@ from caffe2_frontend.interop.domains import standard_type
 from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.recurrent.algebra import WHOLE
 from caffe2_frontend.recurrent.match import Affine, Cell, Columns, NoMatchError
+from caffe2_frontend.recurrent.padding import freeze_cell_state, mask_padding, steps_int32, valid_steps
 
 # In the metadata of sequence lengths: all are T.
 ALL_STEPS: Final = "caffe2_bridge.all_steps"
@@ -106,7 +107,14 @@ def _added_bias(value: Value) -> tuple[Value, Value | None]:
 
 
 def emit_fused(
-    op: Op, body: Body, cell: Cell, source: Projection, outputs: Mapping[Value, Value], steps: Size
+    op: Op,
+    body: Body,
+    cell: Cell,
+    source: Projection,
+    outputs: Mapping[Value, Value],
+    steps: Size,
+    *,
+    keeps_cell_state: bool,
 ) -> dict[int, Fused]:
     """Emit the fused operator of a cell.
 
@@ -117,6 +125,7 @@ def emit_fused(
         source: the cell's input.
         outputs: the outputs [T, N, D] of the cells that are already emitted, by the row that stands for each.
         steps: T.
+        keeps_cell_state: whether the cell state after the last step is read.
 
     Returns:
         The cell's states, by their index among the states of the body.
@@ -133,7 +142,11 @@ def emit_fused(
     bias = _biases(op, cell, source, width)
     initial = [body.initial[i] for i in cell.states]
     is_zero = [_is_zero(op, value) for value in initial]
-    lengths = None if cell.lengths is None else _clipped(op, cell.lengths, steps)
+    portable = op.lowering.recurrent == "portable"
+    full = cell.lengths is None or op.lowering.full_lengths
+    lengths = None if full or cell.lengths is None else _clipped(op, cell.lengths, steps)
+    if portable and lengths is not None and keeps_cell_state and not cell.drop:
+        x, weight = freeze_cell_state(op, x, weight, valid_steps(op, lengths, steps), width)
     # Without sequence lengths, onnxruntime's GRU aborts the process on a sequence without steps.
     given = _all_steps(op, x, steps) if lengths is None and cell.kind == "GRU" else lengths
     emitted = op.emit(
@@ -142,7 +155,7 @@ def emit_fused(
         unsqueeze(op, weight, [0]),
         unsqueeze(op, recurrent, [0]),
         unsqueeze(op, bias, [0]),
-        given,
+        None if portable else given,
         *(None if zero else value for zero, value in zip(is_zero, initial, strict=True)),
         outputs=2 if len(initial) == 1 else 3,
         hidden_size=width,
@@ -152,8 +165,11 @@ def emit_fused(
     y, finals = squeeze(op, emitted[0], [1]), emitted[1:]
     if lengths is None:
         starts = [None if zero else value for zero, value in zip(is_zero, initial, strict=True)]
-        lasts = [_unless_empty(op, steps, final, start) for final, start in zip(finals, starts, strict=True)]
-        results = [Fused(y if i == 0 else None, last) for i, last in enumerate(lasts)]
+        if not portable:
+            finals = tuple(_unless_empty(op, steps, a, b) for a, b in zip(finals, starts, strict=True))
+        results = [Fused(y if i == 0 else None, last) for i, last in enumerate(finals)]
+    elif portable:
+        results = [Fused(*pair) for pair in mask_padding(op, cell, y, finals, initial, lengths, steps)]
     else:
         results = _with_padding(op, cell, y, finals, initial, lengths, steps)
     return dict(zip(cell.states, results, strict=True))
@@ -191,12 +207,10 @@ def _with_padding(
     some = unsqueeze(op, op.emit("Greater", lengths, op.const(0, np.int32)), [1])
     lasts = [op.emit("Where", some, final, start) for final, start in zip(finals, initial, strict=True)]
     if cell.drop:
-        whole = unsqueeze(op, op.emit("Equal", lengths, _steps_int32(op, steps)), [1])
+        whole = unsqueeze(op, op.emit("Equal", lengths, steps_int32(op, steps)), [1])
         lasts = [op.emit("Where", whole, last, op.const(0.0, last)) for last in lasts]
         return [Fused(y if i == 0 else None, last) for i, last in enumerate(lasts)]
-    number = op.emit("Range", op.const(0, np.int32), _steps_int32(op, steps), op.const(1, np.int32), shape=[None])
-    valid = op.emit("Less", unsqueeze(op, number, [1]), lengths)
-    repeated = op.emit("Where", unsqueeze(op, valid, [2]), y, lasts[0])
+    repeated = op.emit("Where", valid_steps(op, lengths, steps), y, lasts[0])
     return [Fused(repeated if i == 0 else None, last) for i, last in enumerate(lasts)]
 
 
@@ -207,21 +221,15 @@ def _unless_empty(op: Op, steps: Size, final: Value, start: Value | None) -> Val
     return op.emit("Where", op.emit("Greater", steps, op.const([0], np.int64)), final, start)
 
 
-def _steps_int32(op: Op, steps: Size) -> Value:
-    if isinstance(steps, int):
-        return op.const(steps, np.int32)
-    return op.emit("Cast", op.emit("Squeeze", steps), to=int(ir.DataType.INT32))
-
-
 def _clipped(op: Op, lengths: Value, steps: Size) -> Value:
     """Clip lengths to [0, T], as ONNX requires; Caffe2 treats other lengths like the clipped ones."""
     lengths = op.emit("Cast", lengths, to=int(ir.DataType.INT32)) if op.dtype(lengths) != ir.DataType.INT32 else lengths
-    return op.emit("Min", op.emit("Max", lengths, op.const(0, np.int32)), _steps_int32(op, steps))
+    return op.emit("Min", op.emit("Max", lengths, op.const(0, np.int32)), steps_int32(op, steps))
 
 
 def _all_steps(op: Op, state: Value, steps: Size) -> Value:
     """Repeat T for each element of the batch, int32 [N]."""
-    lengths: Value = op.emit("Expand", _steps_int32(op, steps), size_vector(op, state, 1))
+    lengths: Value = op.emit("Expand", steps_int32(op, steps), size_vector(op, state, 1))
     lengths.meta[ALL_STEPS] = True
     return lengths
 

@@ -16,6 +16,7 @@ from caffe2_frontend.emit.subgraphs import build_body, emit_loop, emit_scan, unl
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
+from caffe2_frontend.options import LOOPS
 from caffe2_frontend.recurrent.backward_step import (
     backward_operands,
     buffer_reason,
@@ -173,7 +174,7 @@ def _loop(op: Op, spec: BackwardSpec, workspaces: StepWorkspaces, steps: Size) -
 
     body = build_body(op, [*last, *sums], operands.sequences() or [op.input(spec.sequence)], step)
     body, hoisted = hoist_from_steps(op, spec, body, len(last))
-    if op.lowering.recurrent == "loop":
+    if op.lowering.recurrent in LOOPS:
         finals, stacks = emit_loop(op, body, steps, reverse=True)
     else:
         finals, stacks = emit_scan(op, body, reverse=True)

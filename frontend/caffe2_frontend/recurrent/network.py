@@ -4,23 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TypeVar
+from typing import Final, TypeVar
 
+import numpy as np
 import onnx_ir as ir
 
 from caffe2_bridge.control import Alias, RecurrentNetwork, RecurrentSpec
 from caffe2_bridge.netdef.views import NetView, OpView
-from caffe2_frontend.emit.shapes import slice_axis
+from caffe2_frontend.emit.shapes import size, size_vector, slice_axis
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.recurrent.buffered import emit_buffered
+from caffe2_frontend.recurrent.padding import steps_int32
 from caffe2_frontend.recurrent.step_body import Rows, buffer_reason
 from caffe2_frontend.recurrent.unbuffered import emit_rowwise
 
 family = Family("recurrent")
 
 _END = 2**62
+# The operand with the sequence lengths; with sequence_lengths=0 an LSTMUnit has the step index in its place.
+_LENGTHS_INDEX: Final = {"LSTMUnit": 3, "GRUUnit": 2}
+_HINT: Final = "choose another form: --recurrent auto|scan|loop, or recurrent='auto'"
 
 T = TypeVar("T")
 
@@ -31,6 +36,12 @@ def _operand(op: OpView, index: int) -> TensorInfo:
     if index in RecurrentNetwork(op).initial_ids:
         return TensorInfo(shape=(1, None, None))
     return TensorInfo(ir.DataType.INT32, (None,)) if _is_compared_with_time(op, op.inputs[index]) else TensorInfo()
+
+
+def _is_read_by_unit(op: OpView, name: str) -> bool:
+    """Return whether an LSTMUnit or GRUUnit of the step net reads a blob as its sequence lengths."""
+    units = (inner for inner in NetView(RecurrentNetwork(op).step_net).ops if inner.type in _LENGTHS_INDEX)
+    return any(name in inner.inputs[_LENGTHS_INDEX[inner.type] :][:1] for inner in units)
 
 
 def _is_compared_with_time(op: OpView, name: str) -> bool:
@@ -59,13 +70,16 @@ def recurrent_network(op: Op) -> tuple[Value | None, ...]:
     if not any(op.lowering.reads.counts[scratch.blob] for scratch in spec.scratches):
         spec = spec.without_scratches()
     form = op.lowering.recurrent
+    if form == "portable" and op.static_dim(sequence, 0) == 0:
+        op.unsupported("the form 'portable' is for sequences of at least one step, and this one has none", _HINT)
+    if op.lowering.full_lengths:
+        _fill_lengths(op, sequence)
     reason = buffer_reason(spec)
     if reason is None:
         workspaces = emit_rowwise(op, spec, form)
         _bind_rows(op, spec, workspaces.states)
     elif form == "fused":
-        hint = "choose another form: --recurrent auto|scan|loop, or recurrent='auto'"
-        op.unsupported(f"the net cannot have the form {form!r}: {reason}", hint)
+        op.unsupported(f"the net cannot have the form {form!r}: {reason}", _HINT)
     else:
         op.note(f"the net becomes a {'Scan' if form == 'scan' else 'Loop'} that carries whole states: {reason}")
         buffers, workspaces = emit_buffered(op, spec, form)
@@ -73,6 +87,21 @@ def recurrent_network(op: Op) -> tuple[Value | None, ...]:
     op.scope.bind_object(control.workspaces, replace(workspaces, aliases=spec.aliases))
     bound = {*control.creates}
     return tuple(op.scope.blobs.get(name) if name in bound else None for name in op.view.outputs)
+
+
+def _fill_lengths(op: Op, sequence: Value) -> None:
+    """Bind the lengths of the rows to T, as the caller promises; refuse lengths that are known to be smaller."""
+    steps = op.static_dim(sequence, 0)
+    for name in op.view.inputs:
+        if not (_is_read_by_unit(op.view, name) or _is_compared_with_time(op.view, name)):
+            continue
+        given = op.scope.find(name)
+        known = None if given is None or given.const_value is None else given.const_value.numpy()
+        if known is not None and steps is not None and np.any(known < steps):
+            reason = f"the lengths {name!r} are smaller than the {steps} steps, and full_lengths promises that none is"
+            op.unsupported(reason, "leave --full-lengths, or full_lengths=True, out", code="invalid-operands")
+        full = op.emit("Expand", steps_int32(op, size(op, sequence, 0)), size_vector(op, sequence, 1))
+        op.scope.bind(name, full)
 
 
 def _bind_rows(op: Op, spec: RecurrentSpec, rows: Mapping[str, Rows]) -> None:

@@ -10,7 +10,7 @@ from caffe2_bridge.control import RecurrentSpec, State
 from caffe2_frontend.emit.shapes import Size, no_rows, slice_axis, squeeze
 from caffe2_frontend.emit.subgraphs import Body, build_body, discard_body, emit_loop, emit_scan, unless_empty
 from caffe2_frontend.lowering.op import Op, Value
-from caffe2_frontend.options import Recurrent
+from caffe2_frontend.options import LOOPS, Recurrent
 from caffe2_frontend.recurrent.body_passes.align_constants import align_constants
 from caffe2_frontend.recurrent.body_passes.hoist import gather_addends, hoist_invariants, hoist_sequences
 from caffe2_frontend.recurrent.body_passes.merge_products import join_products
@@ -59,7 +59,7 @@ def emit_rowwise(op: Op, spec: RecurrentSpec, form: Recurrent) -> StepWorkspaces
     stacked = [i for i, state in enumerate(spec.states) if state.blob in read]
     body = build_body(op, list(operands.initial.values()), list(operands.sequences.values()), step)
     hoist_invariants(op, body)
-    if form in ("auto", "fused"):
+    if form in ("auto", "fused", "portable"):
         try:
             _check_training(wanted)
             return StepWorkspaces(_fused(op, spec, body, operands, form), {}, {})
@@ -67,7 +67,8 @@ def emit_rowwise(op: Op, spec: RecurrentSpec, form: Recurrent) -> StepWorkspaces
             if form == "fused":
                 hint = "choose another form: --recurrent auto|scan|loop, or recurrent='auto'"
                 op.unsupported(f"no LSTM, GRU or RNN operator computes this net: {error}", hint)
-            op.note(f"the net becomes a Scan, because no LSTM, GRU or RNN operator computes it: {error}")
+            kind = "Loop" if form == "portable" else "Scan"
+            op.note(f"the net becomes a {kind}, because no LSTM, GRU or RNN operator computes it: {error}")
     body = hoist_sequences(op, gather_addends(body))
     join_products(op, body)
     if wanted:  # a training net, whose weights are not constants
@@ -96,7 +97,7 @@ def _guarded(
     saved = body.stacked[len(stacked) :]
 
     def run(inside: Op) -> list[Value]:
-        last, rows = emit_loop(inside, body, steps) if form == "loop" else emit_scan(inside, body)
+        last, rows = emit_loop(inside, body, steps) if form in LOOPS else emit_scan(inside, body)
         return [*last, *rows]
 
     def skip(inside: Op) -> list[Value]:
@@ -133,7 +134,8 @@ def _fused(op: Op, spec: RecurrentSpec, body: Body, operands: Operands, form: Re
     results: dict[int, Fused] = {}
     outputs: dict[Value, Value] = {}
     for cell, source in zip(cells, sources, strict=True):
-        results |= emit_fused(op, body, cell, source, outputs, operands.steps)
+        kept = [i for i in cell.states[1:] if _last_is_read(op, spec, spec.states[i])]
+        results |= emit_fused(op, body, cell, source, outputs, operands.steps, keeps_cell_state=bool(kept))
         hidden = results[cell.states[0]].steps
         assert hidden is not None
         outputs[cell.output] = hidden
@@ -178,6 +180,11 @@ def _outputs_to_omit(op: Op, spec: RecurrentSpec, cells: Sequence[Cell]) -> list
 def _steps_are_read(op: Op, spec: RecurrentSpec, state: State) -> bool:
     """Return whether more of a state than its last row is read."""
     return bool(_read_steps(op, spec, state))
+
+
+def _last_is_read(op: Op, spec: RecurrentSpec, state: State) -> bool:
+    """Return whether the last row of a state is read."""
+    return any(op.is_read(a.blob) for a in spec.aliases if a.source == state.blob and a.offset == -1)
 
 
 def _read_steps(op: Op, spec: RecurrentSpec, state: State) -> list[str]:

@@ -92,3 +92,26 @@ def test_two_directions_are_one_operator(name: str, kind: str) -> None:
         expected = other.run(feed)
         for output, value in one.run(feed).items():
             np.testing.assert_allclose(value, expected[output], rtol=1e-4, atol=1e-5, err_msg=output)
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_reversed_directions_stay_reversals(full: bool) -> None:
+    net, init = bidirectional(c2.load(MODELS / "lstm"))
+    model = to_onnx(net, init, recurrent="portable", full_lengths=full)
+    default = to_onnx(net, init)
+    nodes = [node for node in model.graph.node if node.op_type == "LSTM"]
+    assert len(nodes) == 2
+    assert not any(attr.name == "direction" for node in nodes for attr in node.attribute)
+    assert ("ReverseSequence" in {node.op_type for node in model.graph.node}) is not full
+    random = np.random.default_rng(1)
+    inputs = {}
+    for value in default.graph.input:
+        dims = value.type.tensor_type.shape.dim
+        sizes = [dim.dim_value or {"T": 3, "N": 2}.get(dim.dim_param, 2) for dim in dims]
+        inputs[value.name] = random.standard_normal(sizes).astype(np.float32)
+    inputs["seq_lengths"] = np.array([3, 3] if full else [1, 3], np.int32)
+    wanted = Session(default.SerializeToString(), threads=1).run(inputs)
+    given = {value.name: inputs[value.name] for value in model.graph.input}
+    assert ("seq_lengths" in given) is not full
+    for name, value in Session(model.SerializeToString(), threads=1).run(given).items():
+        np.testing.assert_allclose(value, wanted[name], rtol=1e-4, atol=2e-6)

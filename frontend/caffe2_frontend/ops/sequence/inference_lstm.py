@@ -8,7 +8,15 @@ import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.arithmetic import add, mul
-from caffe2_frontend.emit.shapes import as_vector, flatten, slice_axis, squeeze, transpose_matrix, unsqueeze
+from caffe2_frontend.emit.shapes import (
+    as_vector,
+    flatten,
+    reverse_rows,
+    slice_axis,
+    squeeze,
+    transpose_matrix,
+    unsqueeze,
+)
 from caffe2_frontend.emit.subgraphs import scan
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
@@ -108,6 +116,9 @@ def _as_lstm(op: Op, x: Value, direction: _Direction, units: int) -> _Result:
     if direction.input_bias is not None and direction.hidden_bias is not None:
         both = [_in_onnx_order(op, b) for b in (direction.input_bias, direction.hidden_bias)]
         bias = op.emit("Concat", *both, axis=1)
+    # Not all runtimes have the direction "reverse".
+    turned = direction.reverse and op.lowering.recurrent == "portable"
+    x = reverse_rows(op, x) if turned else x
     output, hidden, cell = op.emit(
         "LSTM",
         x,
@@ -117,10 +128,11 @@ def _as_lstm(op: Op, x: Value, direction: _Direction, units: int) -> _Result:
         direction.hidden,
         direction.cell,
         outputs=3,
-        direction="reverse" if direction.reverse else "forward",
+        direction="reverse" if direction.reverse and not turned else "forward",
         hidden_size=units,
     )
-    return _Result(squeeze(op, output, [1]), hidden, cell)
+    rows = squeeze(op, output, [1])
+    return _Result(reverse_rows(op, rows) if turned else rows, hidden, cell)
 
 
 def _in_onnx_order(op: Op, param: Value) -> Value:

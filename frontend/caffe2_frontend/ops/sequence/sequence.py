@@ -123,6 +123,8 @@ def reverse_packed_segments(op: Op) -> Value:
     require_dtype(op, x, (*_NUMBERS, _BOOL), "data")
     require_rank(op, x, 3, "data")
     require_equal(op, op.static_dim(x, 1), op.static_dim(lengths, 0), "segments and lengths")
+    if op.lowering.full_lengths:
+        return reverse_rows(op, x)
     if is_repeated_size(op, lengths, x, 0):
         op.looks_behind(lengths)
         return reverse_rows(op, x)
