@@ -5,10 +5,11 @@ from caffe2_frontend.exporter import convert, to_onnx
 from caffe2_frontend.interop.files.onnx_files import save_onnx
 from caffe2_frontend.interop.types import InputSpecError, TensorInfo
 from caffe2_frontend.ops import supported_operators
-from caffe2_frontend.options import ExportOptions, Int8, Recompute, Recurrent
+from caffe2_frontend.options import ExportOptions, Int8, Recompute
 from caffe2_frontend.pipeline import finish
 from caffe2_frontend.recurrent.stateful import NoStatesError
 from caffe2_frontend.state import Export
+from caffe2_frontend.targets.target import Recurrent
 
 __all__ = [
     "ConversionError",

@@ -15,8 +15,9 @@ from caffe2_bridge.diagnostics.log import log_diagnostics
 from caffe2_bridge.model import Model
 from caffe2_frontend.analysis import analyze
 from caffe2_frontend.interop.files.onnx_files import SINGLE_FILE_LIMIT, model_proto
-from caffe2_frontend.options import DEFAULTS, ExportOptions, Float16Io, Int8, Recompute, Recurrent
+from caffe2_frontend.options import DEFAULTS, ExportOptions, Float16Io, Int8, Recompute
 from caffe2_frontend.pipeline import complete
+from caffe2_frontend.targets.target import Recurrent
 
 
 def to_onnx(
@@ -25,6 +26,7 @@ def to_onnx(
     *,
     inputs: Mapping[str, Any] | None = None,
     outputs: Sequence[str] | None = None,
+    target: str = "onnxruntime",
     opset: int | None = None,
     recurrent: Recurrent = "auto",
     full_lengths: bool = False,
@@ -46,12 +48,15 @@ def to_onnx(
             type's name, and a dim an int, a name (symbolic) or None (unknown). What is left out is inferred from how
             the net uses the blob. A blob that the init net fills too is an input if it is named here.
         outputs: names of the blobs to output; default the net's external outputs.
-        opset: the ONNX opset of the result; default 20.
+        target: the runtime that the model is for: ``onnxruntime``, ``onnxruntime-1.N`` (1.8 or later),
+            ``onnxruntime-web``, ``openvino``, ``tract``, ``opencv``, ``tensorrt`` or ``coreml``. It chooses the opset
+            and the form of recurrent nets; what it does not have is an error.
+        opset: the ONNX opset of the result; default the target's, 20 for onnxruntime.
         recurrent: the form of recurrent nets: ``auto`` (LSTM, GRU, RNN where provably equal and not slower, else Scan,
             else Loop), ``fused``, ``scan``, ``loop``, or ``portable`` for runtimes other than onnxruntime: without If,
             Scan and ``sequence_lens``, for sequences of at least one step.
-        full_lengths: the caller promises that all rows of sequences have as many steps as the sequence: the model then
-            does not read the lengths of recurrent nets and of ReversePackedSegs, which are no longer inputs.
+        full_lengths: the caller promises that all rows have as many steps as their sequence: the model does not read
+            the lengths of recurrent nets and of ReversePackedSegs, which are no longer inputs.
         recompute: what gradients of recurrent nets compute again instead of keeping it from the forward steps:
             ``none`` (what the net itself lists), or ``steps``, all blobs of the steps, which takes more time and less
             memory.
@@ -85,9 +90,9 @@ def to_onnx(
         InputSpecError: the description of an input is not ``(dtype, shape)``.
     """
     options = ExportOptions(
-        inputs=inputs or {}, outputs=outputs, opset=opset, recurrent=recurrent, full_lengths=full_lengths,
-        recompute=recompute, stateful=stateful, reroll=reroll, int8=int8, fp16=fp16, fp16_io=fp16_io, training=training,
-        fold_batchnorm=fold_batchnorm,
+        inputs=inputs or {}, outputs=outputs, target=target, opset=opset, recurrent=recurrent,
+        full_lengths=full_lengths, recompute=recompute, stateful=stateful, reroll=reroll, int8=int8, fp16=fp16,
+        fp16_io=fp16_io, training=training, fold_batchnorm=fold_batchnorm,
     )  # fmt: skip
     with CollectorPaused():
         model = convert(predict_net, init_net, options)

@@ -10,8 +10,9 @@ import onnx
 
 from caffe2_bridge.diagnostics import OptionError
 from caffe2_frontend.interop.types import TensorInfo, tensor_info
+from caffe2_frontend.targets.table import find_target
+from caffe2_frontend.targets.target import Recurrent
 
-Recurrent = Literal["auto", "fused", "scan", "loop", "portable"]
 LOOPS: Final = ("loop", "portable")  # the forms in which what is not fused becomes a Loop
 Recompute = Literal["none", "steps"]
 Int8 = Literal["exact", "qdq"]
@@ -25,8 +26,9 @@ class ExportOptions:
     Args:
         inputs: for each input, ``(dtype, shape)`` or a TensorInfo; dims are ints, names (symbolic) or None (unknown).
         outputs: the blobs to output; None for the net's own.
-        opset: the ONNX opset of the result; None for the default.
-        recurrent: the form of recurrent nets.
+        target: the runtime that the model is for, such as ``openvino`` or ``onnxruntime-1.15``.
+        opset: the ONNX opset of the result; None for the target's.
+        recurrent: the form of recurrent nets; ``auto`` becomes the target's.
         full_lengths: whether the caller promises that all rows of sequences have as many steps as the sequence: the
             model then does not read the lengths of recurrent nets and of ReversePackedSegs.
         recompute: what gradients of recurrent nets compute again instead of keeping it, to save memory: nothing but
@@ -49,8 +51,8 @@ class ExportOptions:
         described: ``inputs``, each as a TensorInfo.
 
     Raises:
-        OptionError: ``recurrent``, ``recompute``, ``int8``, ``fp16_io`` or ``opset`` is outside of what is supported,
-            or ``training`` is asked for with ``fp16``.
+        OptionError: ``target``, ``recurrent``, ``recompute``, ``int8``, ``fp16_io`` or ``opset`` is outside of what is
+            supported, or ``training`` is asked for with ``fp16``.
         InputSpecError: the description of an input has another form.
     """
 
@@ -58,7 +60,6 @@ class ExportOptions:
     outputs: Sequence[str] | None = None
     opset: int | None = None
     recurrent: Recurrent = "auto"
-    full_lengths: bool = False
     recompute: Recompute = "none"
     stateful: bool = False
     reroll: bool = False
@@ -69,6 +70,8 @@ class ExportOptions:
     defaults: bool = True
     require_weights: bool = False
     fold_batchnorm: bool = True
+    target: str = "onnxruntime"
+    full_lengths: bool = False
     described: Mapping[str, TensorInfo] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -78,6 +81,11 @@ class ExportOptions:
             forms, chosen = get_args(kind), getattr(self, name)
             if chosen not in forms:
                 raise OptionError(f"{name} must be one of {', '.join(forms)}, not {chosen!r}")
+        target = find_target(self.target)
+        if self.recurrent == "auto":
+            object.__setattr__(self, "recurrent", target.recurrent)
+        if self.opset is None:
+            object.__setattr__(self, "opset", target.opset)
         newest = onnx.defs.onnx_opset_version()
         if self.opset is not None and not 1 <= self.opset <= newest:
             raise OptionError(f"opset must be from 1 to {newest} with the installed onnx, not {self.opset}")

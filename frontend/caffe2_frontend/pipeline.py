@@ -10,6 +10,7 @@ from caffe2_bridge.collector import CollectorPaused
 from caffe2_bridge.passes import Pass, RaiseErrors, run_passes
 from caffe2_frontend.analysis import ANALYSIS
 from caffe2_frontend.passes.check_model import CheckModel
+from caffe2_frontend.passes.check_target import CheckTarget
 from caffe2_frontend.passes.convert_float16 import ConvertFloat16
 from caffe2_frontend.passes.convert_opset import ConvertOpset
 from caffe2_frontend.passes.describe_model import DescribeModel
@@ -43,6 +44,8 @@ COMPLETION: Final[tuple[Pass[Export], ...]] = (
     ConvertOpset(),
     RaiseErrors(),
     ConvertFloat16(),
+    CheckTarget(),
+    RaiseErrors(),
     CheckModel(),
     SinkWeights(),
     RecordOrigins(),

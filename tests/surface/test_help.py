@@ -20,7 +20,7 @@ COMMANDS = {
         "--opset", "--recurrent [auto|fused|scan|loop|portable]", "default: auto", "2 GB",
         "--recompute [none|steps]",
         "--int8 [exact|qdq]", "--fp16", "--fp16-io [float16|float32]", "--external-data [BYTES]",
-        "--fold-batchnorm / --no-fold-batchnorm", "--full-lengths",
+        "--fold-batchnorm / --no-fold-batchnorm", "--full-lengths", "--for RUNTIME",
     ),
     "run": (
         "MODEL", "--init", "--inputs PATH", "--random-inputs", "--input NAME=DTYPE[DIMS]", "--seed",

@@ -109,13 +109,24 @@ OPERATOR_CODES: Final = (
         "`--output NAME`, or `outputs=[NAME]`.",
     ),
     DiagnosticCode(
+        code="target-lacks",
+        summary="The runtime that the model is exported for does not have an operator or an element type.",
+        cause="The export has a table of each runtime. Operators with bodies, strings and float64 are what runtimes "
+        "lack most often.",
+        example="control_while: error: opencv does not take Loop (of control_while[2] While): its importer does not "
+        "read operators with bodies as they are exported [target-lacks] (choose another target: --for TARGET, or "
+        "target=...)",
+        cure="Choose another runtime with `--for RUNTIME`, or `target='RUNTIME'`, or outputs before the operator.",
+    ),
+    DiagnosticCode(
         code="note",
         severity=Severity.NOTE,
         summary="The conversion made a choice that the user may want to know.",
         cause="Several equivalent forms exist, for example LSTM, Scan or Loop for a recurrent net.",
         example="predict[12] RecurrentNetwork: note: the net becomes a Scan, because no LSTM, GRU or RNN operator "
         "computes it: the step net has 3 states [note]",
-        cure="Nothing needs to be done. The form can be chosen: `--recurrent fused|scan|loop`, or `recurrent='scan'`.",
+        cure="Nothing needs to be done. The form can be chosen: `--recurrent fused|scan|loop|portable`, or "
+        "`recurrent='scan'`.",
     ),
     DiagnosticCode(
         code="not-in-place",

@@ -13,7 +13,7 @@ from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend.lowering.dim_facts import DimFacts
 from caffe2_frontend.lowering.reads import BlobReads
 from caffe2_frontend.lowering.scope import Scope
-from caffe2_frontend.options import Recurrent
+from caffe2_frontend.targets.target import Recurrent
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from caffe2_frontend.lowering.scope import Scope
 from caffe2_frontend.lowering.stamp import Stamp, Stamps
 from caffe2_frontend.lowering.trace import Label, Trace
 from caffe2_frontend.lowering.unsupported_ops import unknown_hint, unknown_reason
-from caffe2_frontend.options import Recurrent
+from caffe2_frontend.targets.target import Recurrent
 
 # What to type for an argument that a schema requires.
 _ARGUMENT_HINTS: Final = {"is_test": "set is_test=1 to export for inference, or is_test=0 to train"}

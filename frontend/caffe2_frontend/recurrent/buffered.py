@@ -14,9 +14,9 @@ from caffe2_bridge.control import Link, RecurrentSpec
 from caffe2_frontend.emit.shapes import Size, indices, no_rows, reshape, size, unsqueeze, vector
 from caffe2_frontend.emit.subgraphs import Step, build_body, emit_scan, loop, unless_empty
 from caffe2_frontend.lowering.op import Op, Value
-from caffe2_frontend.options import Recurrent
 from caffe2_frontend.recurrent.buffer_views import views_inside
 from caffe2_frontend.recurrent.step_workspaces import SavedKey, StepWorkspaces, requests, saved_values
+from caffe2_frontend.targets.target import Recurrent
 
 
 def emit_buffered(op: Op, spec: RecurrentSpec, form: Recurrent) -> tuple[dict[str, Value], StepWorkspaces]:

@@ -10,7 +10,7 @@ from caffe2_bridge.control import RecurrentSpec, State
 from caffe2_frontend.emit.shapes import Size, no_rows, slice_axis, squeeze
 from caffe2_frontend.emit.subgraphs import Body, build_body, discard_body, emit_loop, emit_scan, unless_empty
 from caffe2_frontend.lowering.op import Op, Value
-from caffe2_frontend.options import LOOPS, Recurrent
+from caffe2_frontend.options import LOOPS
 from caffe2_frontend.recurrent.body_passes.align_constants import align_constants
 from caffe2_frontend.recurrent.body_passes.hoist import gather_addends, hoist_invariants, hoist_sequences
 from caffe2_frontend.recurrent.body_passes.merge_products import join_products
@@ -28,6 +28,7 @@ from caffe2_frontend.recurrent.step_workspaces import (
     saved_values,
     take_known,
 )
+from caffe2_frontend.targets.target import Recurrent
 
 
 def emit_rowwise(op: Op, spec: RecurrentSpec, form: Recurrent) -> StepWorkspaces:

@@ -1,0 +1,1 @@
+"""Runtimes that a model is exported for: one table each, of what the runtime takes."""

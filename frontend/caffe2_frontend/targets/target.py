@@ -1,0 +1,36 @@
+"""What an export has to know of a runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import onnx_ir as ir
+
+Recurrent = Literal["auto", "fused", "scan", "loop", "portable"]
+
+
+@dataclass(frozen=True)
+class Target:
+    """A runtime.
+
+    Attributes:
+        name: as it is chosen.
+        source: how the table was made: the version that models were run in, or the public list.
+        opset: the largest opset that it takes; None for the default of the export.
+        recurrent: the form of recurrent nets.
+        only: the operators that it has; None where ``lacks`` lists those that it does not have.
+        lacks: operators that it does not have, or not as they are exported, with the reason.
+        constants: for operators, the indices of inputs that must be constants.
+        dtypes: element types that it does not have.
+    """
+
+    name: str
+    source: str
+    opset: int | None = None
+    recurrent: Recurrent = "auto"
+    only: frozenset[str] | None = None
+    lacks: Mapping[str, str] = field(default_factory=dict)
+    constants: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    dtypes: frozenset[ir.DataType] = frozenset()
