@@ -10,7 +10,7 @@ from caffe2_frontend.targets.target import Target
 
 OPENVINO: Final = Target(
     "openvino",
-    "run: recorded recurrent and control cases, and cases of each operator, in 2026.4.1",
+    "run: recorded recurrent and control cases, in 2026.4.1",
     recurrent="portable",
     lacks={
         "Scan": "its Scan computes other values, or is not loaded",

@@ -12,7 +12,7 @@ _UNLISTED: Final = "its importer does not register it"
 
 TRACT: Final = Target(
     "tract",
-    "the operators that its importer registers; not run",
+    "the operators that an earlier version's importer registers; not run",
     recurrent="portable",
     lacks={
         "If": "its importer reads an If only where the condition is a constant",
