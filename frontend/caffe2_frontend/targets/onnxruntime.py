@@ -7,8 +7,9 @@ from typing import Final
 from caffe2_frontend.targets.target import Target
 
 ONNXRUNTIME: Final = Target("onnxruntime", "run: every recorded case, in the version that is installed")
-# Its WebAssembly build has the operators of the CPU provider.
-ONNXRUNTIME_WEB: Final = Target("onnxruntime-web", "its public list of operators for WebAssembly, which is the CPU's")
+ONNXRUNTIME_WEB: Final = Target(
+    "onnxruntime-web", "the same as onnxruntime, whose CPU provider it is built from; not run"
+)
 
 # The opset of each minor version, by its public compatibility table; from 1.17 on they take the default opset. 1.15.1
 # lists opset 19, but has no Shape of it: opset 17 is what was run.

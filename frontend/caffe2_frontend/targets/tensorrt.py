@@ -13,12 +13,12 @@ _LACKED: Final = (
     "BitShift", "Compress", "ConcatFromSequence", "ConvInteger", "Det", "DynamicQuantizeLinear", "Hardmax",
     "IsInf", "MatMulInteger", "MaxRoiPool", "MaxUnpool", "MeanVarianceNormalization", "Mod", "Multinomial",
     "NegativeLogLikelihoodLoss", "NonZero", "OneHot", "QLinearConv", "QLinearMatMul", "RandomNormal",
-    "RandomNormalLike", "Reciprocal", "RegexFullMatch", "RoiAlign", "SequenceAt", "SequenceConstruct",
+    "RandomNormalLike", "Reciprocal", "RoiAlign", "SequenceAt", "SequenceConstruct",
     "SequenceEmpty", "SequenceErase", "SequenceInsert", "SequenceLength", "Shrink", "SoftmaxCrossEntropyLoss",
-    "SplitToSequence", "StringConcat", "StringNormalizer", "StringSplit", "TfIdfVectorizer", "Unique",
+    "SplitToSequence", "StringNormalizer", "TfIdfVectorizer", "Unique",
 )  # fmt: skip
 
-# The list is that of TensorRT 8.4, the oldest that is in use: opset 13.
+# The list is that of TensorRT 8.4: opset 13.
 TENSORRT: Final = Target(
     "tensorrt",
     "the public list of operators of onnx-tensorrt 8.4; not run",
