@@ -12,7 +12,7 @@ from support.exports import run, specs_of
 
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend import to_onnx
-from caffe2_frontend.options import Recurrent
+from caffe2_frontend.targets.target import Recurrent
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 
