@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar
 
+import onnx_ir as ir
+
 from caffe2_backend.state import Import
 from caffe2_bridge.devices import HOST, Device, as_device, follow_inputs, insert_copies
 from caffe2_bridge.diagnostics import OptionError
@@ -32,7 +34,8 @@ class AssignDevices(FunctionalPass[Import]):
         if isinstance(state.options.device, Mapping):
             everywhere = None
             named = {name: as_device(where) for name, where in state.options.device.items()}
-            _refuse_unknown(named, state.net)
+            _refuse_unknown(named, state.model, state.net)
+            named = {name: where for name, where in named.items() if name in state.net.external_input}
         else:
             everywhere, named = as_device(state.options.device), {}
         if not any(device.is_gpu for device in (everywhere or HOST, *named.values())):
@@ -43,8 +46,9 @@ class AssignDevices(FunctionalPass[Import]):
         return replace(state, net=placed, parameters=parameters)
 
 
-def _refuse_unknown(named: Mapping[str, Device], net: NetDef) -> None:
-    known = set(net.external_input)
+def _refuse_unknown(named: Mapping[str, Device], model: ir.Model, net: NetDef) -> None:
+    """Refuse names that the model does not have. Its initializers that became parts of others are not in the net."""
+    known = {*net.external_input, *model.graph.initializers}
     unknown = [name for name in named if name not in known]
     if unknown:
         names = ", ".join(map(repr, unknown))

@@ -31,7 +31,7 @@ class DeviceTensor:
     Other libraries share its memory by DLPack, without a copy: ``torch.from_dlpack(tensor)``.
     """
 
-    __slots__ = ("device", "dtype", "ndim", "ort")
+    __slots__ = ("__weakref__", "device", "dtype", "ndim", "ort")
 
     def __init__(self, ort: Any, device: str) -> None:
         self.ort = ort

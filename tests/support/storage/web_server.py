@@ -119,14 +119,14 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.end_headers()
         cut = self.site.cuts.pop(0) if self.site.cuts and len(body) > 1 else None
+        if status in {200, 206}:
+            self.site.sent += len(body[:cut])  # before a client can have all of it, and look
         try:
             self.wfile.write(body[:cut])
             self.wfile.flush()
         except OSError:  # the client did not want all of it
             self.close_connection = True
             return
-        if status in {200, 206}:
-            self.site.sent += len(body[:cut])
         if cut is not None:
             self.close_connection = True
 

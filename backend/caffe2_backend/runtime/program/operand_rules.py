@@ -78,7 +78,7 @@ def _labels(op: OpView, operands: Sequence[Any]) -> str | None:
     if op.args.flag("label_prob", default=False):
         return None
     if scores is not None and scores.shape:
-        axis = op.args.integer("axis", default=1)
+        axis = op.args.integer("axis", default=1) if len(scores.shape) > 1 else 0  # a vector is one row
         rows = prod(scores.shape[:axis])
         if prod(labels.shape) != rows or prod(labels.shape[: axis or None]) != rows:
             return f"the labels must be one for each of {rows} rows, not of shape {list(labels.shape)}"

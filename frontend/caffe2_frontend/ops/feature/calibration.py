@@ -204,7 +204,8 @@ def batch_box_cox(op: Op) -> Value:
     zero = op.emit("Equal", power, op.const(0.0, x))
     divisor = op.emit("Where", zero, op.const(1.0, x), power)
     powered = div(op, sub(op, op.emit("Pow", shifted, divisor), 1.0), divisor)
-    return reshape_like(op, op.emit("Where", zero, op.emit("Log", shifted), powered), data)
+    y = op.emit("Where", zero, op.emit("Log", shifted), powered)
+    return y if x is data else reshape_like(op, y, data)
 
 
 @family.converts("ByteWeightDequant", expects={0: TensorInfo(ir.DataType.UINT8)})

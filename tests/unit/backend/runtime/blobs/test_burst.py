@@ -83,7 +83,7 @@ def test_zero_steps_change_nothing() -> None:
 
 
 def test_the_steps_before_one_that_fails_count() -> None:
-    """The fourth step gathers an element that does not exist."""
+    """The fourth step gathers an element that does not exist, after two operators whose results stay, as in Caffe2."""
     ops = [
         operator("Add", ["w", "one"], ["w"]),
         operator("Add", ["at", "two"], ["at"]),
@@ -94,7 +94,7 @@ def test_the_steps_before_one_that_fails_count() -> None:
     with pytest.raises(RunError):
         workspace.run_net("step", 9)
     assert {name: np.asarray(workspace.fetch(name)).tolist() for name in ("w", "at", "g")} == {
-        "w": [3], "at": [6], "g": [6]
+        "w": [4], "at": [8], "g": [6]
     }  # fmt: skip
 
 
