@@ -25,7 +25,7 @@ COMMANDS: Final[Mapping[str, CommandEntry]] = {
     ),
     "export": CommandEntry(f"{_ROOT}.export", "Convert MODEL to ONNX."),
     "import": CommandEntry(f"{_ROOT}.import_", "Convert MODEL, an .onnx file, to a Caffe2 net and its init net."),
-    "ops": CommandEntry(f"{_ROOT}.ops", "List the Caffe2 operators that convert to ONNX, by family."),
+    "ops": CommandEntry(f"{_ROOT}.ops", "List the Caffe2 operators that convert, by family."),
     "oracle": CommandEntry(f"{_ROOT}.oracle", "Real Caffe2, to compare with."),
     "profile": CommandEntry(f"{_ROOT}.profile", "Measure how long each operator of MODEL takes on onnxruntime."),
     "python": CommandEntry(f"{_ROOT}.python", "Run PROGRAM, a Python program that imports caffe2, on onnxruntime."),

@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from support.nets import net, op
 from support.paths import MODELS
 
+from caffe2_backend.runtime.program.conversion_cache import CONVERSIONS
 from caffe2_bridge import Model, RunError, load, save
 from caffe2_cli.commands import main
 from caffe2_frontend.lowering.op import Op
@@ -40,7 +41,7 @@ def without_caffe2(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
 
 
 @pytest.fixture
-def wrong(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+def wrong(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[None]:
     """Converters of the export that emit the second type of node for the first one."""
     right, other = request.param
     emit = Op.emit
@@ -49,6 +50,9 @@ def wrong(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> No
         return emit(op, other if op_type == right else op_type, *operands, **attributes)
 
     monkeypatch.setattr(Op, "emit", emit_other)
+    CONVERSIONS.clear()
+    yield
+    CONVERSIONS.clear()  # wrong ones, which other tests of the process would share
 
 
 SIGMOID: Final = pytest.mark.parametrize("wrong", [("Sigmoid", "Tanh")], indirect=True)
