@@ -35,7 +35,8 @@ from fuzz.robust.writing import Format, disturb_saves
 
 @pytest.fixture(scope="module")
 def monitor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Monitor]:
-    with Monitor(tmp_path_factory.mktemp("seeds")) as started:
+    # What takes seconds on an idle machine may take three times as long beside other tests: a hang takes any time.
+    with Monitor(tmp_path_factory.mktemp("seeds"), seconds=30.0) as started:
         yield started
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import onnx_ir as ir
 
@@ -43,10 +43,10 @@ def require_same_type(op: Op, name: str, a: Value, b: Value) -> None:
         op.unsupported(f"{name!r} has different element types: {kinds}", code="invalid-operands")
 
 
-def is_read_outside(op: Op, name: str, nets: Sequence[NetDef]) -> bool:
-    """Whether anything but the operator's own bodies reads a blob."""
+def read_outside(op: Op, names: Iterable[str], nets: Sequence[NetDef]) -> set[str]:
+    """The blobs, of these, that anything but the operator's own bodies reads."""
     inside = sum((count_reads(net) for net in nets), Counter(op.view.inputs))
-    return op.lowering.reads.counts[name] > inside[name]
+    return {name for name in names if op.lowering.reads.counts[name] > inside[name]}
 
 
 def kept_name(workspace: str, blob: str) -> str:

@@ -20,7 +20,7 @@ from caffe2_frontend.ops.control_flow.bodies import (
     CONDITION,
     bound_outputs,
     condition_of,
-    is_read_outside,
+    read_outside,
     require_same_type,
     value_of,
 )
@@ -77,7 +77,7 @@ def _changed(op: Op, sides: Sequence[Op], nets: Sequence[NetDef]) -> list[str]:
         elif any(values) and _is_read_by_gradients(op, name):
             _fill_missing(sides, name)
             changed.append(name)
-        elif any(values) and is_read_outside(op, name, nets):
+        elif any(values) and read_outside(op, [name], nets):
             op.unsupported(f"{name!r} is written in one branch only, and has no value before", code="undefined-blob")
     return changed
 

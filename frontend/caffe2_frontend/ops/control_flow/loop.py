@@ -21,7 +21,7 @@ from caffe2_frontend.ops.control_flow.bodies import (
     CONDITION,
     bound_outputs,
     condition_of,
-    is_read_outside,
+    read_outside,
     require_same_type,
     value_of,
     written_blobs,
@@ -183,6 +183,6 @@ def _settled_loop(
 def _read_after(op: Op, names: Iterable[str], nets: Sequence[NetDef]) -> list[str]:
     """The blobs that only the loop writes and that are read after it, which have no value unless the loop runs."""
     reads = op.lowering.reads.forward  # blobs of gradients have one name in several loops
-    return [
-        name for name in names if reads[name] > 0 and is_read_outside(op, name, nets) and not op.scope.is_opaque(name)
-    ]
+    read = [name for name in names if reads[name] > 0 and not op.scope.is_opaque(name)]
+    outside = read_outside(op, read, nets) if read else set()
+    return [name for name in read if name in outside]
