@@ -125,6 +125,11 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("filterwarnings", rf"error:::({ours})(\.|$)")
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Name bytes by their argument: those of an archive hold the time of day, and workers must collect the same names."""
+    return argname if isinstance(val, bytes) else None
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out tests that cannot run, and put slow ones last; shuffle where asked: every worker has the same order."""

@@ -12,7 +12,7 @@ from support.paths import ROOT
 WRITTEN: Final = {"repro.py"}  # by commands
 GENERATED: Final = ROOT / "docs" / "coverage.md"  # names groups of cases
 PAGES: Final = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), ROOT / "benchmarks" / "README.md"]
-FOLDERS: Final = "bridge|frontend|backend|tests|scripts|docs|models|benchmarks"
+FOLDERS: Final = "bridge|frontend|backend|pytorch|tests|scripts|docs|models|benchmarks"
 FILE: Final = re.compile(rf"`((?:{FOLDERS})/[\w./-]*[\w/])`")
 SHORT: Final = re.compile(r"`([a-z0-9_/]+\.py)`")
 LINK: Final = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")

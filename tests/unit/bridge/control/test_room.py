@@ -7,11 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.paths import PACKAGES
 
-import caffe2_backend
-import caffe2_bridge
 import caffe2_bridge.control as room
-import caffe2_frontend
 
 ARGUMENTS = frozenset({
     "alias_dst", "alias_offset", "alias_src", "backward_link_external", "backward_link_internal",
@@ -19,7 +17,6 @@ ARGUMENTS = frozenset({
     "link_external", "link_internal", "link_offset", "link_window", "loop_net", "num_loop_carried_deps",
     "outer_blobs_idx", "recurrent_input_ids", "recurrent_inputs", "recurrent_states", "step_net", "then_net",
 })  # fmt: skip
-PACKAGES = [Path(package.__path__[0]) for package in (caffe2_bridge, caffe2_frontend, caffe2_backend)]
 # Calls that may have keywords of these names: constructors of the room, and the builder's public functions.
 CALLS = frozenset({*room.__all__, "add_if_op", "add_while_op"})
 
@@ -45,7 +42,7 @@ def uses(tree: ast.AST) -> Iterator[tuple[int, str]]:
 def test_arguments_are_named_in_the_room_alone() -> None:
     found = [
         f"{path.relative_to(package.parent)}:{line}: {name}"
-        for package in PACKAGES
+        for package in PACKAGES.values()
         for path in sorted(package.rglob("*.py"))
         if path.parent != Path(room.__path__[0])
         for line, name in uses(ast.parse(path.read_text("utf-8")))

@@ -7,15 +7,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import Final
 
 import pytest
+from support.paths import PACKAGES, ROOT
 
 from caffe2_bridge.diagnostics import CODES, Diagnostic, DiagnosticCode
 
-_ROOT: Final = next(folder for folder in Path(__file__).parents if (folder / "pyproject.toml").is_file())
-_PACKAGES: Final = ("bridge/caffe2_bridge", "frontend/caffe2_frontend", "backend/caffe2_backend")
 _TABLE: Final = "DiagnosticCode"
 
 
@@ -60,7 +58,7 @@ def _in_definition(function: ast.FunctionDef) -> Iterator[str | None]:
 def _uses() -> dict[str | None, list[str]]:
     """Where the packages use each code; None: an expression that no one can look up."""
     found: dict[str | None, list[str]] = {}
-    for file in sorted(path for package in _PACKAGES for path in (_ROOT / package).rglob("*.py")):
+    for file in sorted(path for package in PACKAGES.values() for path in package.rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             codes: Iterator[str | None] = iter(())
             if isinstance(node, ast.Call):
@@ -68,7 +66,7 @@ def _uses() -> dict[str | None, list[str]]:
             elif isinstance(node, ast.FunctionDef):
                 codes = _in_definition(node)
             for code in codes:
-                found.setdefault(code, []).append(f"{file.relative_to(_ROOT)}:{getattr(node, 'lineno', 0)}")
+                found.setdefault(code, []).append(f"{file.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}")
     return found
 
 
@@ -101,6 +99,6 @@ def test_a_diagnostic_of_an_unknown_code_is_a_fault_where_self_checks_are_on(mon
 
 
 def test_the_document_is_what_the_table_says() -> None:
-    script = [sys.executable, str(_ROOT / "scripts" / "diagnostics.py"), "--check"]
+    script = [sys.executable, str(ROOT / "scripts" / "diagnostics.py"), "--check"]
     done = subprocess.run(script, capture_output=True, text=True, check=False)  # noqa: S603 - our own script
     assert done.returncode == 0, done.stderr
