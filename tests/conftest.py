@@ -126,7 +126,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
-    """Name bytes by their argument: those of an archive hold the time of day, and workers must collect the same names."""
+    """Name bytes by their argument: an archive holds the time of day, and workers must collect the same names."""
     return argname if isinstance(val, bytes) else None
 
 

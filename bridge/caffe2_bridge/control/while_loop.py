@@ -17,6 +17,7 @@ class While(ControlOperator):
 
     types = ("While",)
     arguments: ClassVar = {_CONDITION: False, _LOOP: True}
+    condition_argument, loop_argument = _CONDITION, _LOOP
     scope = Scope.SHARED
     runs = Runs.LOOP
 

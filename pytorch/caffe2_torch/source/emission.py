@@ -100,33 +100,37 @@ class Emission:
     def _statement(self, step: Step, scope: Scope) -> list[str]:
         control = step.control
         if isinstance(control, If):
-            return self._branch(step, scope)
+            return self._branch(step, control, scope)
         if isinstance(control, While):
-            return self._while(step, scope)
+            return self._while(step, control, scope)
         if isinstance(control, Do):
             if control.keeps_blobs:
                 raise RefusedError("a Do that finds the blobs of an earlier run is not supported")
-            return self.statements(step.bodies["net"], self.scopes.inside(step, "net", scope))
+            ((argument, body),) = step.bodies.items()
+            return self.statements(body, self.scopes.inside(step, argument, scope))
         if isinstance(control, RecurrentNetwork):
             return self._recurrent(step, control, scope)
         if step.view.type == "CreateScope":
             return []
         return self._operator(step, scope)
 
-    def _branch(self, step: Step, scope: Scope) -> list[str]:
+    def _branch(self, step: Step, control: If, scope: Scope) -> list[str]:
         lines = [f"if {self.read(scope, step.view.inputs[0])}:"]
-        then = self.statements(step.bodies["then_net"], scope) if "then_net" in step.bodies else []
+        then, other = (self._body(step, control.taken(condition=taken), scope) for taken in (True, False))
         lines += indented(then or ["pass"])
-        other = self.statements(step.bodies["else_net"], scope) if "else_net" in step.bodies else []
         return [*lines, "else:", *indented(other)] if other else lines
 
-    def _while(self, step: Step, scope: Scope) -> list[str]:
-        test = self.statements(step.bodies["cond_net"], scope) if "cond_net" in step.bodies else []
-        body = indented(self.statements(step.bodies["loop_net"], scope) or ["pass"])
+    def _while(self, step: Step, control: While, scope: Scope) -> list[str]:
+        test = self._body(step, control.condition_argument, scope)
+        body = indented(self._body(step, control.loop_argument, scope) or ["pass"])
         condition = self.read(scope, step.view.inputs[0])
         if not test:
             return [f"while {condition}:", *body]
         return ["while True:", *indented([*test, f"if not {condition}:", "    break"]), *body]
+
+    def _body(self, step: Step, argument: str, scope: Scope) -> list[str]:
+        """The statements of a body in the scope of its operator; none where it has no such body."""
+        return self.statements(step.bodies[argument], scope) if argument in step.bodies else []
 
     def _operator(self, step: Step, scope: Scope) -> list[str]:
         view = step.view
@@ -164,11 +168,12 @@ class Emission:
     def _recurrent(self, step: Step, control: RecurrentNetwork, scope: Scope) -> list[str]:
         """A method with a loop over the rows of the sequence, and its call."""
         loop = read_loop(control, lambda name: self.state.reads[scope.key(name)] > 0)
-        inside = self.scopes.inside(step, "step_net", scope)
+        ((argument, body),) = step.bodies.items()
+        inside = self.scopes.inside(step, argument, scope)
         sequence = self.read(scope, step.view.inputs[0])
         around, self.device = self.device, f", device={sequence}.device"
         try:
-            lines, results = self._loop(step, loop, scope, inside, sequence)
+            lines, results = self._loop(step, body, loop, scope, inside, sequence)
         finally:
             self.device = around
         name = self.state.names.of(("method", id(step)), f"{control.step_net.name or 'step'}_loop")
@@ -179,12 +184,13 @@ class Emission:
         targets = [self.write(scope, blob) for blob in loop.results]
         return [f"{listed(targets)} = self.{name}({arguments})"]
 
-    def _loop(self, step: Step, loop: Loop, scope: Scope, inside: Scope, sequence: str) -> tuple[list[str], list[str]]:
+    def _loop(
+        self, step: Step, body: Program, loop: Loop, scope: Scope, inside: Scope, sequence: str
+    ) -> tuple[list[str], list[str]]:
         """The lines of the method of a step net, and the expressions that it returns."""
         lines: list[str] = []
         first: list[str] = []
         after: list[str] = []
-        body = step.bodies["step_net"]
         for state in loop.states:
             initial = self._outside(inside, scope, step.view.inputs[state.initial])
             previous, rows = self.read(inside, state.previous), self.variables.of((id(step), state.blob), state.rows)

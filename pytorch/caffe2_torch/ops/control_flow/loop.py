@@ -20,11 +20,11 @@ def loop(op: Op) -> None:
     assert isinstance(control, While)
     assert control.condition is not None
     while True:
-        if "cond_net" in op.bodies:
-            op.bodies["cond_net"].run(op.blobs, op.context)
+        if control.condition_argument in op.bodies:
+            op.bodies[control.condition_argument].run(op.blobs, op.context)
         if not _is_true(op.blobs[control.condition]):
             return
-        op.bodies["loop_net"].run(op.blobs, op.context)
+        op.bodies[control.loop_argument].run(op.blobs, op.context)
 
 
 def _is_true(condition: Value) -> bool:

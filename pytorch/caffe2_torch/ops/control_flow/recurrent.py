@@ -15,7 +15,7 @@ def recurrent_network(op: Op) -> None:
     """The step net sees rows of states, of the sequence and of other blobs, and writes rows through what it sees."""
     control = op.control
     assert isinstance(control, RecurrentNetwork)
-    op.args.ignore("enable_rnn_executor", "step_net", "rnn_executor_debug", "num_workspaces")
+    op.args.ignore(*control.arguments, "enable_rnn_executor", "rnn_executor_debug", "num_workspaces")
     spec, sequence = control.spec, op.tensor(0)
     steps, batch = sequence.shape[:2]
     rows = {state.blob: _state_rows(op, state, steps, batch) for state in spec.states}
