@@ -49,7 +49,7 @@ def _bitwise(op: Op) -> torch.Tensor:
     name = op.args.text("operator").strip("_").removeprefix("bitwise_")
     x = op.tensor(0)
     other = op.tensor(1) if op.has(1) else torch.tensor(_number(op, "other"), dtype=x.dtype)
-    return getattr(torch, f"bitwise_{name}")(x, other).to(x.dtype)  # type: ignore[no-any-return]
+    return getattr(torch, f"bitwise_{name}")(x, other).to(x.dtype)  # type: ignore[no-any-return] # by name
 
 
 def _pairwise_distance(op: Op) -> torch.Tensor:

@@ -68,7 +68,10 @@ def conditional(op: Op) -> tuple[Value | None, ...]:
 def _changed(op: Op, sides: Sequence[Op], nets: Sequence[NetDef]) -> list[str]:
     """The tensors that a branch writes; blobs that are no tensors are bound around the branches."""
     changed = []
-    for name in dict.fromkeys(name for inside in sides for name in inside.scope.blobs):
+    names = dict.fromkeys(name for inside in sides for name in inside.scope.blobs)
+    in_one = [name for name in names if None in (inside.scope.find(name) for inside in sides)]
+    read = read_outside(op, in_one, nets) if in_one else set()
+    for name in names:
         values = [inside.scope.find(name) for inside in sides]
         if any(inside.scope.is_opaque(name) for inside in sides):
             op.scope.bind_object(name, None)
@@ -77,7 +80,7 @@ def _changed(op: Op, sides: Sequence[Op], nets: Sequence[NetDef]) -> list[str]:
         elif any(values) and _is_read_by_gradients(op, name):
             _fill_missing(sides, name)
             changed.append(name)
-        elif any(values) and read_outside(op, [name], nets):
+        elif any(values) and name in read:
             op.unsupported(f"{name!r} is written in one branch only, and has no value before", code="undefined-blob")
     return changed
 

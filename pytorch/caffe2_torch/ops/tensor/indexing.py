@@ -43,7 +43,7 @@ def gather(op: Op) -> Value:
 @family.converts("BooleanMask")
 def boolean_mask(op: Op) -> tuple[Value, Value]:
     mask = op.tensor(1)
-    if mask.dim() != 1 or mask.shape[0] != op.values[0].shape[0]:  # type: ignore[union-attr]
+    if mask.dim() != 1 or mask.shape[0] != op.values[0].shape[0]:  # type: ignore[union-attr] # no blob without a shape
         op.refuse("the mask must be a vector with one element per row")
     index = mask.nonzero().reshape(-1)
     if isinstance(op.values[0], np.ndarray):
