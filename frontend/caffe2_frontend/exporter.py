@@ -64,7 +64,6 @@ def to_onnx(
             outputs; the model's metadata ``caffe2.states`` maps each such input to the output that feeds it in the
             next call.
         reroll: convert nets that were unrolled over time back to loops; the model then accepts every T.
-
         int8: the form of Int8 operators: ``exact`` (integer arithmetic, equal to Caffe2's to the bit) or ``qdq`` (float
             operators between DequantizeLinear and QuantizeLinear, which runtimes fuse into quantized kernels; results
             may differ by a step or two).

@@ -23,29 +23,12 @@ Float16Io = Literal["float16", "float32"]
 class ExportOptions:
     """The options of :func:`caffe2_frontend.to_onnx`, validated when they are constructed.
 
+    Arguments that :func:`caffe2_frontend.to_onnx` has mean what it says of them.
+
     Args:
-        inputs: for each input, ``(dtype, shape)`` or a TensorInfo; dims are ints, names (symbolic) or None (unknown).
-        outputs: the blobs to output; None for the net's own.
-        target: the runtime that the model is for, such as ``openvino`` or ``onnxruntime-1.15``.
-        opset: the ONNX opset of the result; None for the target's.
-        recurrent: the form of recurrent nets; ``auto`` becomes the target's.
-        full_lengths: whether the caller promises that all rows of sequences have as many steps as the sequence: the
-            model then does not read the lengths of recurrent nets and of ReversePackedSegs.
-        recompute: what gradients of recurrent nets compute again instead of keeping it, to save memory: nothing but
-            what the net lists, or all blobs of the steps.
-        stateful: whether initial and last states of recurrent nets become inputs and outputs.
-        reroll: whether nets that were unrolled over time become loops again.
-        int8: the form of Int8 operators: exact integer arithmetic, or float operators between DequantizeLinear and
-            QuantizeLinear, which runtimes fuse.
-        fp16: whether float32 values become float16.
-        fp16_io: with ``fp16``, the type of float32 inputs and outputs.
         require_weights: whether weights without a value are an error; else they become inputs, with a warning.
-        training: whether the blobs that the net updates become inputs and outputs; None if the net computes gradients,
-            updates parameters, and ``outputs`` is None.
         defaults: whether the parameters that an import describes as inputs are inputs with defaults; if not, they are
             constants, as all other parameters are.
-        fold_batchnorm: whether SpatialBN and AffineChannel of an inference net become part of the weights of the
-            convolution before them.
 
     Attributes:
         described: ``inputs``, each as a TensorInfo.
