@@ -311,6 +311,7 @@ def test_print_writes_inside_of_the_root_folder(tmp_path: Path) -> None:
 
 
 def test_views_of_databases_that_killed_processes_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("plyvel")
     save(model(), tmp_path / "db", "leveldb")
     temporary = tmp_path / "tmp"
     temporary.mkdir()
