@@ -16,6 +16,7 @@ from caffe2_frontend.recurrent.body_passes.hoist import gather_addends, hoist_in
 from caffe2_frontend.recurrent.body_passes.merge_products import join_products
 from caffe2_frontend.recurrent.body_passes.narrow_products import transpose_narrow_products
 from caffe2_frontend.recurrent.body_passes.transpose_products import transpose_products
+from caffe2_frontend.recurrent.fastest_form import SlowerError, scan_reason
 from caffe2_frontend.recurrent.fused import Fused, emit_fused, hidden_size, projection
 from caffe2_frontend.recurrent.interpret import Reading
 from caffe2_frontend.recurrent.match import Cell, NoMatchError, match_cells
@@ -69,7 +70,8 @@ def emit_rowwise(op: Op, spec: RecurrentSpec, form: Recurrent) -> StepWorkspaces
                 hint = "choose another form: --recurrent auto|scan|loop, or recurrent='auto'"
                 op.unsupported(f"no LSTM, GRU or RNN operator computes this net: {error}", hint)
             kind = "Loop" if form == "portable" else "Scan"
-            op.note(f"the net becomes a {kind}, because no LSTM, GRU or RNN operator computes it: {error}")
+            exact = "" if isinstance(error, SlowerError) else "no LSTM, GRU or RNN operator computes it: "
+            op.note(f"the net becomes a {kind}, because {exact}{error}")
     body = hoist_sequences(op, gather_addends(body))
     join_products(op, body)
     if wanted:  # a training net, whose weights are not constants
@@ -119,18 +121,18 @@ def _fused(op: Op, spec: RecurrentSpec, body: Body, operands: Operands, form: Re
     """Emit fused operators.
 
     Raises:
-        NoMatchError: the cells are not equivalent to fused operators, or, in the form ``auto``, these are known to be
-            slow. Nothing was emitted.
+        NoMatchError: the cells are not equivalent to fused operators, or, as a SlowerError in the form ``auto``, these
+            are slower than a Scan. Nothing was emitted.
     """
     times = frozenset(row for row, name in zip(body.rows, operands.sequences, strict=True) if name == spec.timestep)
     reading = Reading(op, body, times)
     reading.read()
     cells = match_cells(reading)
     sources = [projection(body, cell) for cell in cells]
-    if form == "auto" and any(cell.kind == "RNN" for cell in cells):
-        raise NoMatchError("onnxruntime runs RNN two to four times slower than a Scan")
     for cell in cells:
-        hidden_size(cell)
+        slow = scan_reason(cell.kind, hidden_size(cell), op.static_dim(op.input(0), 1))
+        if form == "auto" and slow:
+            raise SlowerError(slow)
     omitted = _outputs_to_omit(op, spec, cells)
     results: dict[int, Fused] = {}
     outputs: dict[Value, Value] = {}
