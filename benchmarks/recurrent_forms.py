@@ -3,9 +3,9 @@
 usage: scripts/bench recurrent_forms [--cells NAME,...] [--widths H ...] [--sizes T,N ...] [--repeats 15] [--threads 1]
 
 Prints for each cell and number of features H the processor time of the fused operator over that of the Scan, for each
-number of steps T and rows N, marked with * where ``auto`` chooses the slower one. Both forms are sessions of one process
-that take turns; a figure is the median over the rounds of the ratio of one round. The table of what ``auto`` chooses
-is frontend/caffe2_frontend/recurrent/fastest_form.py.
+number of steps T and rows N, marked with * where ``auto`` chooses the slower one. Both forms are sessions of one
+process that take turns; a figure is the median over the rounds of the ratio of one round. The table of what ``auto``
+chooses is frontend/caffe2_frontend/recurrent/fastest_form.py.
 """
 
 from __future__ import annotations
