@@ -19,6 +19,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from support.wire_fields import encode_fixed
 
 from caffe2_bridge import load_init_net
 from caffe2_bridge.proto.caffe2_pb2 import Argument, NetDef, OperatorDef
@@ -42,9 +43,7 @@ def write_net(path: Path, megabytes: int) -> None:
             head = OperatorDef(
                 type="GivenTensorFill", output=[f"w{index}"], arg=[Argument(name="shape", ints=[size])]
             ).SerializeToString()
-            argument = wire_write.encode_len(
-                5, Argument(name="values").SerializeToString(), wire_write.encode_fixed(5, values)
-            )
+            argument = wire_write.encode_len(5, Argument(name="values").SerializeToString(), encode_fixed(5, values))
             file.write(wire_write.encode_len(2, head, argument))
             left -= size
             index += 1

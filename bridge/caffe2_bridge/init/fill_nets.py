@@ -1,4 +1,7 @@
-"""Write init nets: a fill operator for each parameter."""
+"""Write init nets: a fill operator for each parameter.
+
+Lists of numbers are packed, which every reader of protobuf's format accepts: a float takes four bytes, not five.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +31,8 @@ _FILLS: Final = {
 # Types without a fill: the type to fill instead, and the operator that converts it.
 _CONVERTED: Final = {
     np.dtype(np.float16): (np.dtype(np.float32), OperatorDef(type="FloatToHalf")),
-    np.dtype(np.int8): (
-        np.dtype(np.int32),
+    np.dtype(np.int8): (  # as bytes, whose cast wraps: a negative integer of a list takes ten of them
+        np.dtype(np.uint8),
         OperatorDef(type="Cast", arg=[Argument(name="to", i=TensorProto.INT8)]),
     ),
     np.dtype(np.uint16): (
@@ -88,9 +91,9 @@ def _fill(parameter: Parameter, output: str, values: Array, filled: np.dtype[Any
     elif number == wire.STRINGS:
         payload = wire_write.concatenated(*(wire_write.encode_len(number, bytes(text)) for text in values.reshape(-1)))
     elif number == wire.INTS:
-        payload = wire_write.varints(values, number)
+        payload = wire_write.len_field(number, wire_write.varints(values))
     else:
-        payload = wire_write.fixed_fields(number, values, np.float32)
+        payload = wire_write.len_field(number, wire_write.fixed(values, np.float32))
     return _operator(parameter, kind, output, (), payload)
 
 
@@ -137,7 +140,7 @@ def _sum_of_fills(parameter: Parameter, values: Array) -> Iterator[Pieces]:
 def _int8_fill(parameter: Parameter, values: Array) -> Pieces:
     wide = parameter.dtype == np.int32
     payload = (
-        wire_write.varints(values, wire.INTS)
+        wire_write.len_field(wire.INTS, wire_write.varints(values))
         if wide
         else wire_write.len_field(wire.STRING, wire_write.raw_bytes(values))
     )

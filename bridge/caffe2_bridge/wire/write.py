@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from caffe2_bridge.wire.fields import FIXED32, FIXED64, LEN, MAX_VARINT, VARINT
+from caffe2_bridge.wire.fields import LEN, MAX_VARINT, VARINT
 
 _PIECE: Final = 1 << 14  # elements encoded at once, few enough for the processor's caches
 
@@ -87,24 +87,10 @@ def raw_bytes(values: npt.NDArray[Any]) -> Pieces:
     return Pieces(flat.nbytes, lambda: (part.tobytes() for part in _parts(flat)))
 
 
-def fixed_fields(number: int, values: npt.NDArray[Any], dtype: npt.DTypeLike) -> Pieces:
-    """Return float32 or float64 values, converted to a dtype, as a repeated field that is not packed."""
-    row = np.dtype([("tag", "u1"), ("value", np.dtype(dtype).newbyteorder("<"))])
-    tag = number << 3 | (FIXED32 if np.dtype(dtype).itemsize == 4 else FIXED64)
-
-    def make() -> Iterator[bytes]:
-        for part in _parts(values.reshape(-1)):
-            rows = np.empty(part.size, row)
-            rows["tag"] = tag
-            rows["value"] = part
-            yield rows.tobytes()
-
-    return Pieces(values.size * row.itemsize, make)
-
-
-def encode_fixed(number: int, values: npt.NDArray[Any]) -> bytes:
-    """Encode float32 or float64 values as :func:`fixed_fields`."""
-    return bytes(fixed_fields(number, values, values.dtype))
+def fixed(values: npt.NDArray[Any], dtype: npt.DTypeLike) -> Pieces:
+    """Return numbers, converted to float32 or float64, as the payload of a packed field."""
+    flat, kind = values.reshape(-1), np.dtype(dtype).newbyteorder("<")
+    return Pieces(flat.size * kind.itemsize, lambda: (part.astype(kind).tobytes() for part in _parts(flat)))
 
 
 def varints(values: npt.NDArray[Any], number: int | None = None) -> Pieces:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.wire_fields import encode_fixed
 
 from caffe2_bridge import wire
 from caffe2_bridge.proto.caffe2_pb2 import Argument, TensorProto
@@ -24,12 +25,12 @@ def mixed(floats: np.ndarray, ints: np.ndarray) -> bytes:
     return b"".join(
         (
             Argument(name="values").SerializeToString(),
-            wire_write.encode_fixed(wire.FLOATS, floats),
+            encode_fixed(wire.FLOATS, floats),
             wire_write.encode_varints(ints, wire.INTS),
             wire_write.encode_len(wire.INTS, wire_write.encode_varints(ints)),
             wire_write.encode_len(wire.STRINGS, b"text"),
             wire_write.encode_len(wire.FLOATS, floats.tobytes()),
-            wire_write.encode_fixed(wire.FLOATS, floats),
+            encode_fixed(wire.FLOATS, floats),
         )
     )
 
@@ -95,7 +96,7 @@ def test_scalar_array_of_floats_and_of_nothing() -> None:
 def test_doubles() -> None:
     values = np.array([1e300, -0.1])
     packed = TensorProto(double_data=values).SerializeToString()
-    plain = wire_write.encode_fixed(TensorProto.DOUBLE_DATA_FIELD_NUMBER, values)
+    plain = encode_fixed(TensorProto.DOUBLE_DATA_FIELD_NUMBER, values)
     for data in (packed, plain, packed + plain):
         found = wire.fixed(wire.Span.of(data), TensorProto.DOUBLE_DATA_FIELD_NUMBER, "<f8")
         np.testing.assert_array_equal(found.reshape(-1, 2), np.tile(values, (len(found) // 2, 1)))
@@ -127,7 +128,7 @@ def test_malformed(data: bytes, reason: str) -> None:
 def test_count_is_not_fooled_by_a_run_that_only_ends_alike() -> None:
     # 5 + 2 * 5 bytes: divisible by the stride, and the last "element" begins with the tag's byte by chance.
     tail = wire_write.encode_len(wire.STRINGS, b"\x01\x02\x03\x2d\x00\x00\x00\x00")
-    data = wire_write.encode_fixed(wire.FLOATS, np.ones(1, np.float32)) + tail
+    data = encode_fixed(wire.FLOATS, np.ones(1, np.float32)) + tail
     assert len(data) % 5 == 0
     assert wire.count_fixed(wire.Span.of(data), wire.FLOATS, 4) == 1
 
@@ -144,7 +145,7 @@ def peak_of(run: Callable[[], np.ndarray]) -> tuple[np.ndarray, int]:
 def test_a_mapped_file_costs_its_result_only(tmp_path: Path) -> None:
     values = np.arange(2_000_000, dtype=np.float32)
     path = tmp_path / "large"
-    path.write_bytes(wire_write.encode_fixed(wire.FLOATS, values))
+    path.write_bytes(encode_fixed(wire.FLOATS, values))
     span = wire.Buffer.of_file(str(path)).span()
 
     def shrunk() -> np.ndarray:
@@ -178,10 +179,8 @@ def test_integers_of_every_type_are_written_as_protobuf_writes_them(dtype: type[
 
 def test_fields_are_made_while_they_are_written() -> None:
     values = np.arange(700_001, dtype=np.float64)
-    field = wire_write.len_field(3, b"ab", wire_write.fixed_fields(wire.FLOATS, values, np.float32))
-    assert bytes(field) == wire_write.encode_len(
-        3, b"ab", wire_write.encode_fixed(wire.FLOATS, values.astype(np.float32))
-    )
+    field = wire_write.len_field(3, b"ab", wire_write.fixed(values, np.float32))
+    assert bytes(field) == wire_write.encode_len(3, b"ab", values.astype("<f4").tobytes())
     assert len(bytes(field)) == len(field)
     tracemalloc.start()
     for piece in field:
