@@ -33,6 +33,9 @@ def slice_axis(op: Op, value: Value, axis: int, start: Size, end: Size) -> Value
     """
     first, last = known_size(start), known_size(end)
     if first is not None and last is not None:
+        if value.array is not None and last >= -1 and first >= 0:
+            part = slice(first, None if last == -1 else last)
+            return op.const(value.array[(slice(None),) * axis + (part,)], value.dtype)
         return op.emit("Slice", value, starts=[0] * axis + [first], ends=[-1] * axis + [last])
     starts = size_list(op, [*[0] * axis, start])
     return op.emit("Slice", value, starts, size_list(op, [*[-1] * axis, end]))

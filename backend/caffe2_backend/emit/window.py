@@ -4,25 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from caffe2_backend.emit.shapes import Size, as_value, dims_of, known_size
 from caffe2_backend.lowering.op import Op
 from caffe2_backend.lowering.value import Value
 from caffe2_frontend.interop.operator_base import UnsupportedError
 
+# Caffe2's LegacyPadding: ceil(size / stride) windows, the odd pad behind the image; and the pools of Caffe.
+_SAME: Final = 2
+CAFFE_POOLING: Final = 3
+
 
 @dataclass(frozen=True)
 class Window:
     """Sizes along each spatial axis, in elements; ``pads`` are those before all axes, then those after.
 
-    Pads that depend on the size of the image (``auto_pad``) are blobs where that size is known at run time only.
+    Pads that depend on the size of the image (``auto_pad``) are blobs where that size is known at run time only;
+    ``is_same``: they are those of SAME_UPPER.
     """
 
     kernel: Sequence[int]
     strides: Sequence[int]
     dilations: Sequence[int]
     pads: Sequence[Size]
+    is_same: bool = False
 
     def __post_init__(self) -> None:
         """Refuse the operator where numbers of axes differ."""
@@ -53,6 +59,11 @@ class Window:
         """The arguments that every operator of Caffe2 with a window has."""
         return {"kernels": self.kernel, "strides": self.strides, "pads": pads}
 
+    @property
+    def same_arguments(self) -> dict[str, Any] | None:
+        """The arguments with which Caffe2 computes the pads of SAME_UPPER itself; None for other pads."""
+        return {"kernels": self.kernel, "strides": self.strides, "legacy_pad": _SAME} if self.is_same else None
+
 
 def kernel_shape(op: Op, kernel: Value) -> tuple[int, ...]:
     """The sizes of a kernel's spatial axes: the attribute, else those of the operand."""
@@ -78,6 +89,7 @@ def read_window(op: Op, image: Value, kernel: Sequence[int]) -> Window:
             pads = (0,) * (2 * rank)
         case "SAME_UPPER" | "SAME_LOWER" as mode:
             pads = _same_pads(op, image, Window(kernel, strides, dilations, ()), upper=mode == "SAME_UPPER")
+            return Window(kernel, strides, dilations, pads, is_same=mode == "SAME_UPPER")
     return Window(kernel, strides, dilations, pads)
 
 

@@ -19,6 +19,7 @@ from caffe2_backend.lowering.op import Op, Outputs, TooNarrowError
 from caffe2_backend.lowering.types import CAFFE2_TYPES, STORED_AS
 from caffe2_backend.lowering.value import Array, Value
 from caffe2_backend.restore.operators import is_restored, restored_operators
+from caffe2_bridge.control import names_in_arguments
 from caffe2_bridge.diagnostics import BridgeError, Diagnostic, Location, Severity
 from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
@@ -110,6 +111,7 @@ class Lowering:
             reason = f"the node lists {wanted} outputs, and Caffe2 computes {len(outputs)}"
             raise UnsupportedError(reason, CARRY_HINT, "extra-output")
         _bind(op.emitted, outputs, node)
+        _drop_unread(op.emitted, node)
         if self.carries_nodes and len(op.emitted.ops) > 1:
             raise UnsupportedError("no single operator of Caffe2 computes this")
         return op.emitted
@@ -272,6 +274,19 @@ def _bind(made: Emitted, outputs: tuple[Value | None, ...], node: ir.Node) -> No
                 if name in renamed:
                     names[index] = renamed[name]
     made.ops += copies
+
+
+def _drop_unread(made: Emitted, node: ir.Node) -> None:
+    """Remove the operators of a node whose results neither the node outputs nor later ones of it read."""
+    if len(made.ops) < 2:
+        return
+    read = {value.name for value in node.outputs}
+    kept = []
+    for op in reversed(made.ops):
+        if not read.isdisjoint(op.output):
+            kept.append(op)
+            read.update(op.input, names_in_arguments(op))
+    made.ops[:] = reversed(kept)
 
 
 def _as_tuple(outputs: Outputs) -> tuple[Value | None, ...]:

@@ -113,7 +113,10 @@ class Op(OperatorBase[Value], Emitter):
 
     def wants(self, index: int) -> bool:
         """Whether optional output ``index`` is listed and used."""
-        return index < len(self.node.outputs) and bool(self.node.outputs[index].name)
+        if index >= len(self.node.outputs):
+            return False
+        output = self.node.outputs[index]
+        return bool(output.name) and (output.is_graph_output() or bool(output.uses()))
 
     # What inference knows
 

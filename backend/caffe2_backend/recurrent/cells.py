@@ -56,10 +56,11 @@ class _Direction:
     input_forget: bool = False
     linear_before_reset: bool = False
     lengths: Value | None = None
+    unit: bool = False  # whether the gates are in the order of an LSTMUnit, which computes the step
 
 
 @family.converts("LSTM", "GRU", "RNN")
-def recurrent(op: Op) -> tuple[Value, ...]:
+def recurrent(op: Op) -> tuple[Value | None, ...]:
     """``LSTM(X, W, R, B=None, sequence_lens=None, initial_h=None, initial_c=None, P=None; ...) -> Y, Y_h, Y_c``.
 
     ``GRU``, ``RNN`` likewise: RecurrentNetwork, one for each direction. X is [T, N, I], W [D, G*H, I], R [D, G*H, H],
@@ -85,24 +86,31 @@ def recurrent(op: Op) -> tuple[Value, ...]:
     linear = op.args.flag("linear_before_reset", default=False) if op.type == "GRU" else False
     rows: list[Value] = []
     lasts: list[list[Value]] = [[] for _ in range(kind.states)]
-    mask = None if lengths is None else length_mask(op, x, lengths)
+    mask = None if lengths is None or not op.wants(0) else length_mask(op, x, lengths)
     for d, is_reverse in enumerate(directions):
         input_bias, bias = _biases(op, d, kind.gates * hidden)
-        recurrence, peepholes = _of_direction(op, 2, d), _peepholes(op, d, hidden)
-        part = _Direction(recurrence, bias, hidden, functions[d], clip, peepholes, forget, linear, lengths)
+        weights, recurrence, peepholes = _of_direction(op, 1, d), _of_direction(op, 2, d), _peepholes(op, d, hidden)
+        ordered = [_in_unit_order(op, each) for each in (weights, recurrence, input_bias, bias)]
+        unit = _is_unit(op, d, clip=clip, forget=forget) and None not in ordered
+        if unit:
+            weights, recurrence, input_bias, bias = (each for each in ordered if each is not None)
+        part = _Direction(recurrence, bias, hidden, functions[d], clip, peepholes, forget, linear, lengths, unit)
         sequence = reversed_steps(op, x, lengths) if is_reverse else x
-        projected = op.emit("FC", sequence, _of_direction(op, 1, d), input_bias, axis=2)
+        projected = op.emit("FC", sequence, weights, input_bias, axis=2)
         initial = [_initial(op, 5 + i, d, hidden, batch_first=batch_first) for i in range(kind.states)]
         runs = recurrent_network(op, [projected], initial, partial(_STEPS[op.type], op, part))
-        made = runs[0].all if mask is None else runs[0].all * mask
-        made = reversed_steps(op, made, lengths) if is_reverse else made
-        rows.append(op.emit("ExpandDims", made, dims=[1]))
-        for state, run in zip(lasts, runs, strict=True):
-            state.append(op.emit("Copy", run.last))
-    y = concat(op, rows, 1)
-    ends = [concat(op, state, 0) for state in lasts]
+        if op.wants(0):
+            made = runs[0].all if mask is None else runs[0].all * mask
+            made = reversed_steps(op, made, lengths) if is_reverse else made
+            rows.append(op.emit("ExpandDims", made, dims=[1]))
+        for i, (state, run) in enumerate(zip(lasts, runs, strict=True)):
+            if op.wants(i + 1):
+                state.append(op.emit("Copy", run.last))
+    y = concat(op, rows, 1) if rows else None
+    ends = [concat(op, state, 0) if state else None for state in lasts]
     if batch_first:
-        y, ends = transpose(op, y, [2, 0, 1, 3]), [transpose(op, end, [1, 0, 2]) for end in ends]
+        y = y and transpose(op, y, [2, 0, 1, 3])
+        ends = [end and transpose(op, end, [1, 0, 2]) for end in ends]
     return (y, *ends)
 
 
@@ -115,6 +123,21 @@ def _of_direction(op: Op, index: int, direction: int) -> Value:
     if known is not None:
         return op.const(known[direction], FLOAT)
     return op.emit("Squeeze", slice_axis(op, op.require(operand, FLOAT), 0, direction, direction + 1), dims=[0])
+
+
+def _is_unit(op: Op, direction: int, *, clip: float, forget: bool) -> bool:
+    """Whether an LSTMUnit computes the steps of a direction."""
+    names = [name.lower() for name in op.args.texts("activations", default=())][3 * direction :][:3]
+    plain = not names or tuple(names) == ("sigmoid", "tanh", "tanh")
+    return op.type == "LSTM" and plain and not clip and not forget and not op.has_input(7)
+
+
+def _in_unit_order(op: Op, parameter: Value) -> Value | None:
+    """The gates of an LSTM's parameter, [4*H, ...], in the order of an LSTMUnit; None where it is not known."""
+    if parameter.array is None or len(parameter.array) % 4:
+        return None
+    input_, output, forget, candidate = np.split(parameter.array, 4)
+    return op.const(np.concatenate([input_, forget, output, candidate]), FLOAT)
 
 
 def _biases(op: Op, direction: int, width: int) -> tuple[Value, Value]:
@@ -229,6 +252,9 @@ def _lstm(op: Op, part: _Direction, rows: Sequence[Value], states: Sequence[Valu
     f, g, h_function = part.functions
     (row,), (h, c) = rows, states
     total = row + op.emit("FC", h, part.recurrence, part.bias, axis=2)
+    if part.unit:
+        lengths = [] if part.lengths is None else [part.lengths]
+        return op.emit("LSTMUnit", h, c, total, *lengths, timestep, outputs=2, sequence_lengths=len(lengths))
     x_input, x_output, x_forget, x_candidate = op.emit("Split", total, outputs=4, axis=2)
     input_ = f(op, _clipped(op, part, _with_peephole(part, 0, x_input, c)))
     forget = 1.0 - input_ if part.input_forget else f(op, _clipped(op, part, _with_peephole(part, 2, x_forget, c)))

@@ -29,15 +29,17 @@ def conv(op: Op) -> Value:
 
 def convolve(op: Op, image: Value, kernel: Value, window: Window, group: int, bias: Value | None = None) -> Value:
     """Caffe2's Conv of an image of floats."""
-    pads = window.known_pads
-    if pads is None:
+    pads, arguments = window.known_pads, window.same_arguments
+    if pads is not None:
+        arguments = window.arguments(pads)
+    elif arguments is None:
         for i, size in enumerate(dims_of(op, op.input(0))[2:]):
             low, high = as_value(op, window.pads[i]), as_value(op, window.pads[window.rank + i])
             image = gather_padded(op, image, i + 2, size, arange(op, size + low + high) - low)
-        pads = [0] * (2 * window.rank)
+        arguments = window.arguments([0] * (2 * window.rank))
     operands = [image, kernel] if bias is None else [image, kernel, bias]
-    arguments = window.arguments(pads) | {"dilations": window.dilations, "group": group, "order": "NCHW"}
-    return op.emit("Conv", *operands, outputs=1, **arguments)
+    common = {"dilations": window.dilations, "group": group, "order": "NCHW"}
+    return op.emit("Conv", *operands, outputs=1, **arguments, **common)
 
 
 @family.converts("ConvTranspose")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from caffe2_backend.emit.conversion import cast_back, computable
 from caffe2_backend.emit.fill import full
 from caffe2_backend.emit.selection import append_element, element, gather, scatter_rows
 from caffe2_backend.emit.shapes import arange, as_value, dims_of, product, reshape
-from caffe2_backend.emit.window import Window, image_sizes, read_window
+from caffe2_backend.emit.window import CAFFE_POOLING, Window, image_sizes, read_window
 from caffe2_backend.lowering.family import Family
 from caffe2_backend.lowering.op import Op
 from caffe2_backend.lowering.types import NARROW, NUMBERS
@@ -44,11 +45,10 @@ def pool(op: Op) -> Value | tuple[Value, Value]:
         op.require(op.input(0), *NUMBERS)
         return max_with_indices(op, slide(op, window, ceil=ceil), column_major=column_major)
     dtype = op.dtype(op.input(0))
-    own = _own_pads(op, window, ceil=ceil, include=include)
+    arguments = _own_arguments(op, window, ceil=ceil, include=include)
     narrow = op.type == "MaxPool" and dtype in NARROW
-    if own is not None and (narrow or dtype in (FLOAT, FLOAT16)):
+    if arguments is not None and (narrow or dtype in (FLOAT, FLOAT16)):
         image = computable(op, op.input(0), (FLOAT,))
-        arguments = window.arguments(own) | ({"count_include_pad": 1} if include else {})
         return cast_back(op, op.emit(op.type, image, outputs=1, **arguments, order="NCHW"), op.input(0))
     if op.type == "MaxPool":
         return max_of_windows(op, op.require(op.input(0), *NUMBERS), slide(op, window, ceil=ceil))
@@ -56,20 +56,34 @@ def pool(op: Op) -> Value | tuple[Value, Value]:
     return mean_of_windows(op, image, slide(op, window, ceil=ceil), include_pads=include)
 
 
-def _own_pads(op: Op, window: Window, *, ceil: bool, include: bool) -> Sequence[int] | None:
-    """The pads with which Caffe2's own pool computes the same, None where it does not."""
+def _own_arguments(op: Op, window: Window, *, ceil: bool, include: bool) -> dict[str, Any] | None:
+    """The arguments with which Caffe2's own pool computes the same, None where it does not."""
     pads = window.known_pads
-    if pads is None or any(dilation != 1 for dilation in window.dilations) or window.rank > 3:
+    if any(dilation != 1 for dilation in window.dilations) or window.rank > 3:
         return None
-    if ceil:
-        if op.static_shape(op.input(0)) is None:
-            return None
-        grown = _pads_for_ceil(op, window, pads)
-        if include and grown != pads:
-            return None
-        pads = grown
-    fits = all(0 <= pad < size for pad, size in zip(pads, [*window.kernel, *window.kernel], strict=True))
-    return pads if fits else None
+    if pads is None:
+        own = window.same_arguments
+        return None if ceil or include else own
+    if not all(0 <= pad < size for pad, size in zip(pads, [*window.kernel, *window.kernel], strict=True)):
+        return None
+    if ceil and op.static_shape(op.input(0)) is None:
+        return None if include else _caffe_arguments(window, pads)
+    grown = _pads_for_ceil(op, window, pads) if ceil else pads
+    if not all(pad < size for pad, size in zip(grown[window.rank :], window.kernel, strict=True)) or (
+        include and grown != pads
+    ):
+        return None
+    return window.arguments(grown) | ({"count_include_pad": 1} if include else {})
+
+
+def _caffe_arguments(window: Window, pads: Sequence[int]) -> dict[str, Any] | None:
+    """Caffe's own pooling, which rounds the number of windows up; None where the last one may begin behind the image.
+
+    Caffe looks at that only where there are pads, and has the same ones on both sides.
+    """
+    sides = zip(pads[: window.rank], pads[window.rank :], window.kernel, window.strides, strict=True)
+    fits = all(low == high and (low or stride <= size) for low, high, size, stride in sides)
+    return window.arguments(pads) | {"legacy_pad": CAFFE_POOLING} if fits else None
 
 
 def _pads_for_ceil(op: Op, window: Window, pads: list[int]) -> list[int]:

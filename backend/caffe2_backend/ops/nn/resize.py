@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import reduce
 
+import numpy as np
+
 from caffe2_backend.emit.broadcast import expand
 from caffe2_backend.emit.selection import element, gather, slice_axis
 from caffe2_backend.emit.shapes import dims_of, reshape
@@ -81,6 +83,10 @@ def resize(op: Op) -> Value:
         resized = _resize_nearest(op, x, op.input(2 if op.type == "Resize" else 1))
         if resized is not None:
             return resized
+    if (how.mode, how.coordinates) == ("linear", "align_corners") and not how.antialias and "axes" not in op.args:
+        resized = _upsample_bilinear(op, x, how, is_scaled=is_scaled)
+        if resized is not None:
+            return resized
     if how.coordinates not in COORDINATES:
         names = ", ".join(COORDINATES)
         reason = f"coordinate_transformation_mode must be one of {names}, not {how.coordinates!r}"
@@ -109,6 +115,25 @@ def _resize_nearest(op: Op, image: Value, scales: Value) -> Value | None:
     if known.size != 4 or known[0] != 1 or known[1] != 1:
         return None
     return op.emit("ResizeNearest", image, height_scale=float(known[2]), width_scale=float(known[3]))
+
+
+def _upsample_bilinear(op: Op, image: Value, how: _Mode, *, is_scaled: bool) -> Value | None:
+    """Caffe2's UpsampleBilinear of images [n, c, h, w] whose n and c stay; None where the scales are not known.
+
+    Its sizes after are those before times the scale, as floats, truncated.
+    """
+    if op.rank(image) != 4 or op.dtype(image) != FLOAT or (how.policy != "stretch" and not is_scaled):
+        return None
+    given = op.known_list(op.input((2 if op.type == "Resize" else 1) if is_scaled else 3))
+    before = op.static_shape(image)
+    if given is None or given.size != 4 or (not is_scaled and not all(before or [0])):
+        return None
+    scales = given.astype(np.float32) if is_scaled else given.astype(np.float32) / np.array(before, np.float32)
+    if not (scales[0] == scales[1] == 1 and (scales > 0).all()):
+        return None
+    if not is_scaled and (np.array(before, np.float32) * scales).astype(np.int64).tolist() != given.tolist():
+        return None
+    return op.emit("UpsampleBilinear", image, height_scale=float(scales[2]), width_scale=float(scales[3]))
 
 
 def _axes(op: Op, image: Value, how: _Mode, *, is_scaled: bool) -> list[Axis]:

@@ -6,6 +6,7 @@ import math
 from functools import reduce
 from typing import Final
 
+import numpy as np
 import onnx_ir as ir
 
 from caffe2_backend.emit import unsigned
@@ -100,11 +101,9 @@ def mod(op: Op) -> Value:
         rest = remainder(op, a, b, rank)
         return cast_back(op, rest if truncated else with_sign_of_divisor(op, rest, b), op.input(0))
     rest = a - op.emit("Div", a, b) * b
-    if not truncated:
-        zero = op.const(0, a.dtype)
-        differs = (rest < zero) ^ (b < zero)
-        is_wrong = differs & ~rest.equals(zero)
-        rest = rest + is_wrong.cast(a.dtype) * b
+    if not truncated:  # one divisor more is on its side of zero, or zero
+        rest = rest + b
+        rest = rest - op.emit("Div", rest, b) * b
     return cast_back(op, rest, op.input(0))
 
 
@@ -156,13 +155,27 @@ def mean(op: Op) -> Value:
 
 @family.converts("Max", "Min")
 def extreme(op: Op) -> Value:
-    """``Max(*data) -> max``, ``Min(*data) -> min``: the same of floats of one shape, else Where."""
+    """``Max(*data) -> max``, ``Min(*data) -> min``: Clip by a known number, else the same of floats, else Where."""
+    limited = _limited(op)
+    if limited is not None:
+        return limited
     values = [_with_shape(ordered(op, value), value) for value in op.inputs]
     values = broadcast(op, values)
     if len(values) > 1 and values[0].dtype == FLOAT:
         return cast_back(op, op.emit(op.type, *values), op.input(0))
     choose = elementwise_max if op.type == "Max" else elementwise_min
     return of_ordered(op, reduce(lambda a, b: choose(op, a, b), values), op.input(0))
+
+
+def _limited(op: Op) -> Value | None:
+    """A float and a known number as Clip; None for other operands."""
+    if op.input_count != 2 or op.dtype(op.input(0)) != FLOAT:
+        return None
+    for x, number in (op.inputs, op.inputs[::-1]):
+        known = op.known(number)
+        if known is not None and known.size == 1 and known.ndim <= op.rank(x) and not np.isnan(known.item()):
+            return op.emit("Clip", x, **{"min" if op.type == "Max" else "max": float(known.item())})
+    return None
 
 
 @family.converts("ai.onnx.ml::Binarizer")

@@ -49,14 +49,16 @@ def _per_axis(op: Op, axes: list[int] | None, index: int, values: Value, default
         given = op.has_input(index)
         named = non_negative_axes(op, op.input(index), count) if given else arange(op, dim_of(op, values, 0))
         values = scatter_over(op, defaults, count, named, values)
-    return [slice_axis(op, values, 0, i, i + 1) for i in range(count)]
+    is_one = count == 1 and values.shape is not None and list(values.shape) == [1]
+    return [values] if is_one else [slice_axis(op, values, 0, i, i + 1) for i in range(count)]
 
 
 @family.converts("Slice")
 def slice_(op: Op) -> Value:
     """``Slice(data, starts, ends, axes=None, steps=None) -> output``: Slice, or Gather where a step is not 1.
 
-    Caffe2 counts a negative end from one behind the last element.
+    Caffe2 counts a negative end from one behind the last element, and limits numbers to the size. An axis of unknown
+    size that is too short for its end to be behind its start is refused at run time.
     """
     data = op.input(0)
     starts, ends = op.known_list(op.input(1)), op.known_list(op.input(2))
@@ -85,9 +87,8 @@ def _slice_known(op: Op, value: Value, axis: int, start: int, end: int, step: in
             return value if len(chosen) == dim else slice_axis(op, value, axis, first, first + len(chosen))
         op.bounded(len(chosen))
         return gather(op, value, axis, op.const(list(chosen), INT64))
-    if step != 1:
-        return _strided(op, value, axis, *(op.const([number], INT64) for number in (start, end, step)))
-    return _slice_open(op, value, axis, 0 if start <= -_END else start, end)
+    start = 0 if start <= -_END else start
+    return _slice_open(op, value, axis, start, end) if step == 1 else _stride_open(op, value, axis, start, end, step)
 
 
 def _slice_open(op: Op, value: Value, axis: int, start: int, end: int) -> Value:
@@ -96,48 +97,60 @@ def _slice_open(op: Op, value: Value, axis: int, start: int, end: int) -> Value:
         return value
     if end <= -_END or 0 <= end <= start or end <= start < 0:
         return slice_axis(op, value, axis, 0, 0)
-    if not _fits_every_size(start, end):
-        size = dim_of(op, op.input(0), axis)
-        return _slice_between(op, value, axis, op.const([start], INT64), op.const([end], INT64), size)
     last = -1 if end >= _END else end - 1 if end < 0 else end
-    return op.emit("Slice", value, starts=[0] * axis + [start - 1 if start < 0 else start], ends=[-1] * axis + [last])
+    if start < -1:  # all elements where there are fewer
+        first = _position(op, axis, op.const([start], INT64))
+        value = slice_axis(op, value, axis, first, -1 if end < 0 else end)
+        return value if last == -1 or end >= 0 else slice_axis(op, value, axis, 0, last)
+    return slice_axis(op, value, axis, -2 if start == -1 else start, last)
 
 
-def _fits_every_size(start: int, end: int) -> bool:
-    """Whether no size puts an end before a start or the first element: Caffe2 limits both from above alone.
+def _stride_open(op: Op, value: Value, axis: int, start: int, end: int, step: int) -> Value:
+    """Every ``step``-th element between known numbers along an axis of unknown size."""
+    size = dim_of(op, op.input(0), axis)
+    low, high = (op.const([0], INT64), size) if step > 0 else (op.const([-1], INT64), size - op.const([1], INT64))
 
-    It does not look at the numbers where there are no elements.
-    """
-    if end >= _END:
-        return start >= -1
-    return start >= 0 and (end >= start or start - end <= 1)
+    def position(index: int, *, is_limited: bool) -> Value:
+        if abs(index) >= _END:
+            return high if index > 0 else low
+        number = op.const([index], INT64)
+        return size + number if index < 0 else elementwise_min(op, number, high) if is_limited and index else number
 
-
-def _slice_between(op: Op, value: Value, axis: int, start: Value, end: Value, size: Value) -> Value:
-    first, last = (_position(op, index, size) for index in (start, end))
-    return slice_axis(op, value, axis, first, elementwise_max(op, first, last))
+    first, last = position(start, is_limited=step < 0), position(end, is_limited=step > 0)
+    if step >= -1:
+        return gather(op, value, axis, op.emit("Range", first, last, op.const([step], INT64)))
+    # Caffe2's Range omits the last number of a negative step that does not divide the distance.
+    return gather(op, value, axis, -op.emit("Range", -first, -last, op.const([-step], INT64)))
 
 
 def _slice_at_run_time(op: Op, axes: list[int] | None, steps: list[int] | None) -> Value:
     data = op.input(0)
     rank = op.rank(data)
-    shape = op.emit("Shape", data)
     zeros, ones = op.const([0] * rank, INT64), op.const([1] * rank, INT64)
-    starts = _per_axis(op, axes, 3, integer_list(op, op.input(1)), zeros)
-    ends = _per_axis(op, axes, 3, integer_list(op, op.input(2)), shape)
-    strides = _per_axis(op, axes, 3, integer_list(op, op.input(4)), ones) if op.has_input(4) else []
+    starts = _per_axis(op, axes, 3, _numbers(op, 1), zeros)
+    ends = _per_axis(op, axes, 3, _numbers(op, 2), op.emit("Shape", data) if axes is None else zeros)
+    strides = _per_axis(op, axes, 3, _numbers(op, 4), ones) if op.has_input(4) else []
     y = data
     for i, axis in enumerate(range(rank) if axes is None else axes):
         if not strides or (axes is not None and steps is not None and steps[i] == 1):
-            y = _slice_between(op, y, axis, starts[i], ends[i], dim_of(op, data, axis))
+            y = slice_axis(op, y, axis, *(_position(op, axis, index) for index in (starts[i], ends[i])))
         else:
             y = _strided(op, y, axis, starts[i], ends[i], strides[i])
     return y
 
 
-def _position(op: Op, index: Value, size: Value) -> Value:
-    """A start or end, int64 [1], counted from the front and limited to [0, size]."""
-    return elementwise_min(op, elementwise_max(op, _from_front(op, index, size), op.const([0], INT64)), size)
+def _position(op: Op, axis: int, index: Value) -> Value:
+    """A start or end, int64 [1], counted from the front; Caffe2 limits it to the size."""
+    if index.integer is not None and index.integer >= 0:
+        return index
+    size = dim_of(op, op.input(0), axis)
+    position = size + index if index.integer is not None else _from_front(op, index, size)
+    return elementwise_max(op, position, op.const([0], INT64))
+
+
+def _numbers(op: Op, index: int) -> Value:
+    known = op.known_list(op.input(index))
+    return integer_list(op, op.input(index)) if known is None else op.const(known, INT64)
 
 
 def _from_front(op: Op, index: Value, size: Value) -> Value:
