@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Final
 
 import networkx as nx
-from support.paths import PACKAGES, ROOT
+from support.modules import modules, parse_modules
+from support.paths import ROOT
 
 from caffe2_frontend.ops import converters
 
@@ -30,27 +31,16 @@ def changed_operators(commit: str) -> set[str]:
     Raises:
         ValueError: git does not know the commit.
     """
-    modules = _modules()
-    trees = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in modules.items()}
+    paths, trees = modules(_CONVERTING), parse_modules(_CONVERTING)
     uses = uses_of(trees)
     touched = {ROOT / name for name in _git("diff", "--name-only", commit, "--").splitlines()}
     touched |= {ROOT / name for name in _git("ls-files", "--others", "--exclude-standard").splitlines()}
-    changed = [_differing(name, path, trees[name], commit) for name, path in modules.items() if path in touched]
+    changed = [_differing(name, path, trees[name], commit) for name, path in paths.items() if path in touched]
     differing = {definition for found in changed for definition in found}
     users = differing.union(*(nx.ancestors(uses, definition) for definition in differing))
     if any(module == _EXPORT for module, _ in users):
         return set(converters())
     return {op_type for op_type, converter in converters().items() if _definition(converter) in users}
-
-
-def _modules() -> dict[str, Path]:
-    """The modules that conversions are made of, by dotted name."""
-    found = {}
-    for package in map(PACKAGES.__getitem__, _CONVERTING):
-        for path in package.rglob("*.py"):
-            parts = path.relative_to(package.parent).with_suffix("").parts
-            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    return found
 
 
 def definitions(tree: ast.Module) -> dict[str, list[ast.stmt]]:

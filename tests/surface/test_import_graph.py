@@ -7,17 +7,7 @@ from pathlib import Path
 
 import networkx as nx
 import pytest
-from support.paths import PACKAGES
-
-
-def modules() -> dict[str, Path]:
-    """The modules of all packages by dotted name; a package is named without ``__init__``."""
-    found = {}
-    for base in PACKAGES.values():
-        for path in base.rglob("*.py"):
-            parts = path.relative_to(base.parent).with_suffix("").parts
-            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    return found
+from support.modules import modules, parse_modules
 
 
 def imported(tree: ast.AST, known: dict[str, Path]) -> set[str]:
@@ -35,11 +25,10 @@ def imported(tree: ast.AST, known: dict[str, Path]) -> set[str]:
 
 
 def graph() -> nx.DiGraph[str]:
-    known = modules()
+    known, trees = modules(), parse_modules()
     result: nx.DiGraph[str] = nx.DiGraph()
     result.add_nodes_from(known)
-    for name, path in known.items():
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+    for name, tree in trees.items():
         result.add_edges_from((name, other) for other in imported(tree, known) if other != name)
     return result
 
@@ -50,7 +39,7 @@ def test_modules_import_each_other_without_cycles() -> None:
 
 
 def test_the_frontend_imports_nothing_for_types_alone() -> None:
-    guarded = [path.name for path in PACKAGES["frontend"].rglob("*.py") if "TYPE_CHECKING" in path.read_text("utf-8")]
+    guarded = [name for name, path in modules(["frontend"]).items() if "TYPE_CHECKING" in path.read_text("utf-8")]
     assert not guarded
 
 

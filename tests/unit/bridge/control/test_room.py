@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from support.paths import PACKAGES
+from support.modules import parse_modules
 
 import caffe2_bridge.control as room
 
@@ -41,11 +40,10 @@ def uses(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 def test_arguments_are_named_in_the_room_alone() -> None:
     found = [
-        f"{path.relative_to(package.parent)}:{line}: {name}"
-        for package in PACKAGES.values()
-        for path in sorted(package.rglob("*.py"))
-        if path.parent != Path(room.__path__[0])
-        for line, name in uses(ast.parse(path.read_text("utf-8")))
+        f"{module}:{line}: {name}"
+        for module, tree in parse_modules().items()
+        if room.__name__ not in {module, module.rpartition(".")[0]}
+        for line, name in uses(tree)
     ]
     assert found == []
 

@@ -10,7 +10,8 @@ from functools import cache
 from typing import Final
 
 import pytest
-from support.paths import PACKAGES, ROOT
+from support.modules import parse_modules
+from support.paths import ROOT
 
 from caffe2_bridge.diagnostics import CODES, Diagnostic, DiagnosticCode
 
@@ -58,15 +59,15 @@ def _in_definition(function: ast.FunctionDef) -> Iterator[str | None]:
 def _uses() -> dict[str | None, list[str]]:
     """Where the packages use each code; None: an expression that no one can look up."""
     found: dict[str | None, list[str]] = {}
-    for file in sorted(path for package in PACKAGES.values() for path in package.rglob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for module, tree in parse_modules().items():
+        for node in ast.walk(tree):
             codes: Iterator[str | None] = iter(())
             if isinstance(node, ast.Call):
                 codes = _in_call(node)
             elif isinstance(node, ast.FunctionDef):
                 codes = _in_definition(node)
             for code in codes:
-                found.setdefault(code, []).append(f"{file.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}")
+                found.setdefault(code, []).append(f"{module}:{getattr(node, 'lineno', 0)}")
     return found
 
 
