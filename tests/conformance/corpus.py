@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from numpy.lib.npyio import NpzFile
 
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 
@@ -92,7 +94,7 @@ def read_net(ref: CaseRef) -> NetDef:
     """The net of a case alone, as it was recorded: much faster where the arrays are not needed."""
     if ref.kind == "model":
         return _model_nets(ref.path)[0]
-    return _net_of(_file_meta(ref.path)[ref.index], _protos(ref.path)[f"{ref.index:03d}/proto"])
+    return _net_of(_file_meta(ref.path)[ref.index], _archive(ref.path)[f"{ref.index:03d}/proto"].tobytes())
 
 
 def is_gradient(op_type: str) -> bool:
@@ -143,7 +145,7 @@ def _read_file_cases(path: Path, corpus: Path) -> Iterator[CaseRef]:
 def _model_cases(folder: Path, corpus: Path) -> Iterator[CaseRef]:
     label = _label(folder, corpus)
     net = _model_nets(folder)[0]
-    count = 1 + max((int(name.split("/")[0]) for name in _arrays(folder / "cases.npz")), default=-1)
+    count = 1 + max((int(name.split("/")[0]) for name in _archive(folder / "cases.npz")), default=-1)
     for index in range(count):
         yield CaseRef(
             path=folder,
@@ -156,22 +158,16 @@ def _model_cases(folder: Path, corpus: Path) -> Iterator[CaseRef]:
 
 
 @lru_cache(maxsize=4)
-def _arrays(path: Path) -> dict[str, Array]:
-    with np.load(path, allow_pickle=False) as archive:
-        return dict(archive)
+def _archive(path: Path) -> NpzFile:
+    """The arrays of a file by name, each read when it is asked for: one case needs a few of hundreds."""
+    archive: NpzFile = np.load(io.BytesIO(path.read_bytes()), allow_pickle=False)
+    return archive
 
 
 @lru_cache(maxsize=4)
 def _file_meta(path: Path) -> list[dict[str, Any]]:
-    with np.load(path, allow_pickle=False) as archive:
-        meta: list[dict[str, Any]] = json.loads(archive["meta"].tobytes())
+    meta: list[dict[str, Any]] = json.loads(_archive(path)["meta"].tobytes())
     return meta
-
-
-@lru_cache(maxsize=4)
-def _protos(path: Path) -> dict[str, bytes]:
-    with np.load(path, allow_pickle=False) as archive:
-        return {name: archive[name].tobytes() for name in archive if name.endswith("/proto")}
 
 
 def _net_of(meta: Mapping[str, Any], proto: bytes) -> NetDef:
@@ -188,7 +184,7 @@ def _model_nets(folder: Path) -> tuple[NetDef, NetDef]:
 
 def _read_file_case(ref: CaseRef) -> Case:
     meta = _file_meta(ref.path)[ref.index]
-    arrays = _arrays(ref.path)
+    arrays = _archive(ref.path)
     net = _net_of(meta, arrays[f"{ref.index:03d}/proto"].tobytes())
     strings = meta.get("strings", {})
 
@@ -226,8 +222,9 @@ def text_array(shape: list[int], values: list[str]) -> Array:
 def _read_model_case(ref: CaseRef) -> Case:
     net, init_net = _model_nets(ref.path)
     sides: dict[str, dict[str, Array]] = {"in": {}, "out": {}}
-    for key, array in _arrays(ref.path / "cases.npz").items():
+    arrays = _archive(ref.path / "cases.npz")
+    for key in arrays:
         index, side, name = key.split("/", 2)
         if int(index) == ref.index:
-            sides[side][name] = array
+            sides[side][name] = arrays[key]
     return Case(ref, net, init_net, sides["in"], sides["out"])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from functools import cache
 from typing import Final
 
 import pytest
@@ -15,7 +16,7 @@ from caffe2_bridge.diagnostics import ConversionError
 from caffe2_bridge.netdef.unread_arguments import IMPLEMENTATION_ARGUMENTS, UNUSED_ARGUMENTS
 from caffe2_bridge.netdef.views import ArgumentError
 from caffe2_bridge.schemas import operator_schema
-from caffe2_frontend.ops import converters
+from caffe2_frontend.ops.index import INDEX
 
 DNNLOWP: Final = "read by the engine DNNLOWP, which chooses scales and zero points by it while the net runs"
 _DNNLOWP: Final = (
@@ -58,40 +59,65 @@ def converting(refs: list[CaseRef]) -> Iterator[Case]:
         yield case
 
 
-def is_refused(case: Case, name: str) -> bool:
-    """Whether the conversion of a case stops for want of one argument more."""
+def refused(case: Case, names: Collection[str]) -> set[str] | None:
+    """The arguments for want of which the conversion of a case stops when it has them; None if it stops otherwise."""
     op = case.net.op[0]
-    op.arg.add(name=name, i=1)
+    for name in names:
+        op.arg.add(name=name, i=1)
     try:
         convert_case(case, "auto", with_sizes=True)
     except ConversionError as error:
-        return any(found.code == "unknown-argument" and repr(name) in found.reason for found in error.errors)
+        reasons = [found.reason for found in error.errors if found.code == "unknown-argument"]
+        return {name for name in names if any(repr(name) in reason for reason in reasons)} if reasons else None
     except ArgumentError:  # read, and not of this kind
-        return False
+        return None
     finally:
-        del op.arg[-1]
-    return False
+        del op.arg[-len(names) :]
+    return set()
 
 
-def unsupported(op_type: str, cases: Iterable[Case]) -> set[str]:
+def honoured(case: Case, names: Collection[str], expected: Collection[str]) -> set[str]:
+    """The arguments that the conversion of a case takes, each alone; all together say which need not be tried alone."""
+    given = {arg.name for arg in case.net.op[0].arg}
+    others = set(names) - given
+    together = refused(case, sorted(others)) if len(others) > 1 else None
+    tried = others - (together or set()) | (others & set(expected))
+    return (set(names) & given) | {name for name in tried if not refused(case, [name])}
+
+
+def unsupported(op_type: str, cases: Iterator[Case]) -> set[str]:
     """Arguments of a type that no case's conversion takes."""
     schema = operator_schema(op_type)
     names = set() if schema is None else set(schema.arguments_read or ())
     names -= IMPLEMENTATION_ARGUMENTS | UNUSED_ARGUMENTS.get(op_type, frozenset())
     expected = {name for known, name in UNSUPPORTED if known == op_type}
-    for tried, case in enumerate(cases):
-        if tried >= TRIED and names <= expected:
-            break  # which arguments a form reads, such as a policy's, may take more cases to see
-        given = {arg.name for arg in case.net.op[0].arg}
-        names = {name for name in names if name not in given and is_refused(case, name)}
+    tried = 0
+    # Which arguments a form reads, such as a policy's, may take more cases to see.
+    while names and (tried < TRIED or not names <= expected) and (case := next(cases, None)):
+        names -= honoured(case, names, expected)
+        tried += 1
     return names
 
 
-@pytest.mark.slow
-def test_every_argument_that_caffe2_reads_is_honoured_or_has_a_reason() -> None:
-    by_type: dict[str, list[CaseRef]] = defaultdict(list)
+def room(op_type: str) -> str:
+    """The folder of converters that a type's is in."""
+    return INDEX[op_type].module.removeprefix("ops.").rpartition(".")[0] or "aten"
+
+
+@cache
+def recorded() -> Mapping[str, list[CaseRef]]:
+    """The recorded cases of one operator by its type, of those that convert."""
+    found: dict[str, list[CaseRef]] = defaultdict(list)
     for ref in find_cases(GOLDEN):
-        if ref.kind == "op" and ref.group in converters():
-            by_type[ref.group].append(ref)
+        if ref.kind == "op" and ref.group in INDEX:
+            found[ref.group].append(ref)
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("folder", sorted(set(map(room, INDEX))))
+def test_every_argument_that_caffe2_reads_is_honoured_or_has_a_reason(folder: str) -> None:
+    by_type = {op_type: refs for op_type, refs in recorded().items() if room(op_type) == folder}
+    assert by_type
     found = {(op_type, name) for op_type, refs in by_type.items() for name in unsupported(op_type, converting(refs))}
-    assert found == set(UNSUPPORTED)
+    assert found == {key for key in UNSUPPORTED if room(key[0]) == folder}
