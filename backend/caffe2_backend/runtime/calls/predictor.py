@@ -106,7 +106,7 @@ class Predictor(ProcessBound):
         """
         try:
             results = self._runner.run(inputs)
-            return results if on_device else _fetched(results)
+            return dict(results) if on_device else _fetched(results)
         except MemoryError as error:
             raise lack_of_memory("the model", error) from error
 
@@ -188,20 +188,16 @@ class _NetRunner:
     def _make(self, model: Model) -> Runnable:
         return make_program(model.predict_net, self._device, self._options, init=model.init, state=False)
 
-    def run(self, inputs: Mapping[str, Any]) -> dict[str, Tensor]:
+    def run(self, inputs: Mapping[str, Any]) -> Mapping[str, Tensor]:
         program = self._program
         if isinstance(program, Program):
-            same = program.run_same(inputs)
-            if same is not None:
-                return same  # type: ignore[return-value] # a dictionary of tensors, which nobody else has
+            known = program.recognize(inputs.get)
+            if known is not None and len(known) == len(inputs):
+                return program.run(known).values
         self._require_names(inputs)
         if not program.interface.made.isdisjoint(inputs):
             program = self._overridden(program.interface.made.intersection(inputs))
-        if isinstance(program, Program) and program.device == CPU:
-            found = program.run_arrays(inputs)
-            if found is not None:
-                return found
-        return program.run_outputs(self._given(program, inputs))
+        return program.run(self._given(program, inputs)).values
 
     def stepping(self, states: Mapping[str, str]) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:
         """What runs steps, of which ``states`` has the outputs by the inputs that they are in the next step."""
@@ -211,9 +207,9 @@ class _NetRunner:
         program = Program(model.predict_net, CPU, self._options, init=model.init, state=False, feeds=states)
 
         def run(inputs: Mapping[str, Any]) -> Mapping[str, Any]:
-            again = program.step_again(inputs)
-            if again is not None:
-                return again
+            known = program.recognize(inputs.get)
+            if known is not None and len(known) == len(inputs):
+                return program.run(known).values
             self._require_names(inputs)
             if not program.interface.made.isdisjoint(inputs):
                 return self.run(inputs)

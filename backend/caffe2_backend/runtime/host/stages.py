@@ -27,7 +27,6 @@ from caffe2_backend.runtime.placement.make import Runnable, make_program
 from caffe2_backend.runtime.placement.report import Placement
 from caffe2_backend.runtime.program.interface import updated_in_place
 from caffe2_backend.runtime.program.origin import Origin
-from caffe2_backend.runtime.program.program import Program
 from caffe2_backend.runtime.sessions.session_options import SessionOptions
 from caffe2_backend.runtime.stepping.bodies import WALKED, BodyRunner
 from caffe2_backend.runtime.values import DeviceTensor, NoBlobError, Value
@@ -87,7 +86,7 @@ class TensorStage:
         self.program = program
         self._ops, self._make_alone, self._location = ops, make_alone, location
         self.states = program.interface.state
-        self._plain = program if isinstance(program, Program) and not self.states else None
+        self._may_overwrite = bool(program.interface.tables)
         self._constant = constant
         self._statistics = [_STATISTIC.format(op.inputs[1]) for op in ops if op.type == _COUNTED and len(op.inputs) > 1]
 
@@ -120,13 +119,8 @@ class TensorStage:
             GLOBAL_STATISTICS.add(key, burst.steps)
 
     def _run(self, frame: Frame, burst: Burst) -> None:
-        program, held = self.program, frame.held
-        if self._plain is not None:
-            with frame.lock:
-                again = self._plain.repeated(frame.view)
-            if again is not None:
-                frame.commit(self._plain.run_again(again), constant=self._constant)
-                return
+        program = self.program
+        held = frame.held if self._may_overwrite else 0
         with frame.lock:
             writes, before = frame.writes, frame.writes.value
             given = program.collect(frame.view)
@@ -135,8 +129,11 @@ class TensorStage:
                 frame.commit(program.run(given, frame.constants, burst, held=held), constant=self._constant)
                 return
         results = program.run(given, frame.constants, burst)
+        if not self.states:
+            frame.commit(results, constant=self._constant)
+            return
         with frame.lock:
-            if writes.value != before and self.states:
+            if writes.value != before:
                 results = self._without_overwritten(results, given, frame.view)
             frame.commit(results, constant=self._constant)
 

@@ -53,7 +53,7 @@ class StagedProgram:
         self.interface = NetInterface.of(net, init or InitNet(), keep=keep, state=state, updated=updated)
         effects = analyse(net, Location(self.name), [])
         self._updated = frozenset(updated) | updated_in_place(net, effects)
-        self._outputs = self.interface.required if not state else ()
+        self._in_workspace = state
         # From the last stage to the first: a stage must return the blobs that later ones read.
         wanted = {*self.interface.required, *(n for n in self.interface.state if n in self.interface.needs)}
         stages: list[Program | Transfer] = []
@@ -85,12 +85,6 @@ class StagedProgram:
     def conversions(self) -> int:
         """How many conversions there were so far."""
         return sum(stage.conversions for stage in self._stages if isinstance(stage, Program))
-
-    def want(self, name: str) -> None:
-        """Let every run from now on return this blob."""
-        for stage in self._stages:
-            if isinstance(stage, Program) and name in stage.interface.writes:
-                stage.want(name)
 
     def collect(self, blobs: Blobs) -> dict[str, Value]:
         """The blobs that the net reads. Raises NoBlobError if one is missing that it reads in any case."""
@@ -125,17 +119,14 @@ class StagedProgram:
                 blobs.deferred.pop(stage.target, None)
             else:
                 blobs.update(stage.run(stage.collect(blobs), constants, ONCE, held + 1 if held else 0))
-        return Results(blobs.values, blobs.deferred, blobs.objects)
-
-    def run_outputs(self, given: Mapping[str, Value]) -> dict[str, Tensor]:
-        """Run once; only the blobs that the run returns itself."""
-        results = self.run(given)
-        found = {}
-        for name in self._outputs or tuple(results.values):
-            value = results.values.get(name, given.get(name))
+        if self._in_workspace:
+            return Results(blobs.values, blobs.deferred, blobs.objects)
+        found: dict[str, Tensor] = {}
+        for name in self.interface.required or blobs.values:
+            value = blobs.values.get(name, given.get(name))
             if value is not None and not isinstance(value, HostObject | bytes):
                 found[name] = value
-        return found
+        return Results(found)
 
     def _move(self, transfer: Transfer, blobs: _Overlay) -> None:
         """Copy a blob between runs, if it has a value there that can be on either device."""

@@ -16,7 +16,7 @@ from caffe2_backend.runtime.placement.report import HostOperator, Placement
 from caffe2_backend.runtime.program.origin import Origin
 from caffe2_backend.runtime.program.signature import Signature, signature_of
 from caffe2_backend.runtime.sessions.session_options import SessionOptions
-from caffe2_backend.runtime.values import Tensor, Value
+from caffe2_backend.runtime.values import Value
 from caffe2_bridge.diagnostics import Location
 from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.netdef.views import NetView
@@ -61,7 +61,6 @@ class PlacedProgram:
         self.name = self._whole.name
         self._cut: dict[frozenset[int], StagedProgram] = {}
         self._chosen: dict[Signature, GpuProgram | StagedProgram] = {}
-        self._wanted: list[str] = []
         self._lock = threading.Lock()
         self.placement: Placement | None = None
 
@@ -74,15 +73,6 @@ class PlacedProgram:
     def updates_in_place(self) -> bool:
         """Whether a run may overwrite values of states."""
         return self._whole.updates_in_place or any(program.updates_in_place for program in self._cut.values())
-
-    def want(self, name: str) -> None:
-        """Let every run from now on return this blob."""
-        with self._lock:
-            self._wanted.append(name)
-            self._chosen.clear()
-            self._whole.want(name)
-            for program in self._cut.values():
-                program.want(name)
 
     def collect(self, blobs: Blobs) -> dict[str, Value]:
         """The blobs that the net reads. Raises NoBlobError if one is missing that it reads in any case."""
@@ -101,13 +91,6 @@ class PlacedProgram:
             return program.run(given, constants, burst, held + 1 if held else 0)
         except HostOperatorsError:  # nothing was run: a blob that was wanted meanwhile needs the host
             return self._again(given, constants).run(given, constants, burst, held + 1 if held else 0)
-
-    def run_outputs(self, given: Mapping[str, Value]) -> dict[str, Tensor]:
-        """Run once; only the blobs that the run returns itself."""
-        try:
-            return self._program_for(given, {}).run_outputs(given)
-        except HostOperatorsError:
-            return self._again(given, {}).run_outputs(given)
 
     def _again(self, given: Mapping[str, Value], constants: Mapping[str, Value]) -> GpuProgram | StagedProgram:
         self._chosen.clear()
@@ -139,8 +122,6 @@ class PlacedProgram:
                 self._net, self._options, plan=plan, init=self._init, state=self._state, keep=self._keep,
                 origin=self._origin, updated=self._updated,
             )  # fmt: skip
-            for name in self._wanted:
-                program.want(name)
             self._cut[key] = program
         operators = NetView(self._net).ops
         self.placement = Placement(

@@ -35,10 +35,14 @@ class OperandChecks:
                     seen.add(key)
                     self._checks.append(check)
             written.update(op.outputs)
+        self._of_contents = [check for check in self._checks if check.reads]
 
-    def require(self, given: Mapping[str, Value]) -> None:
-        """Raise RunError if operands among the inputs of a run are not what an operator takes."""
-        for check in self._checks:
+    def require(self, given: Mapping[str, Value], *, shapes: bool = True) -> None:
+        """Raise RunError if operands among the inputs of a run are not what an operator takes.
+
+        ``shapes``: whether shapes may be others than those that were checked before.
+        """
+        for check in self._checks if shapes else self._of_contents:
             wrong = check.find(given)
             if wrong is not None:
                 location = self._origin.location(check.op)
@@ -50,9 +54,11 @@ class OperandChecks:
 class _Check:
     """One rule for one operator."""
 
-    def __init__(self, op: OpView, rule: OperandRule, names: tuple[str | None, ...]) -> None:
+    def __init__(self, op: OpView, rule: OperandRule, names: tuple[Any, ...]) -> None:
+        """``names``: of the operands, None for those that are not known."""
         self.op = op
         self.names = names
+        self.reads = rule.reads
         self._rule = rule
         self._needed = len(rule.operands or names)
         self._last: tuple[Any, ...] = ()  # weak references: who looks at a value must not keep it from being updated
@@ -71,9 +77,13 @@ class _Check:
 
     def find(self, given: Mapping[str, Value]) -> str | None:
         """What is wrong; None if nothing is, or the operands are those of the last run, or not all tensors."""
-        values = [None if name is None else given.get(name) for name in self.names]
-        if self._last and all(last() is value for last, value in zip(self._last, values, strict=True)):
-            return None
+        values = list(map(given.get, self.names))
+        for last, value in zip(self._last, values, strict=False):
+            if last() is not value:
+                break
+        else:
+            if self._last:
+                return None
         tensors = [value if isinstance(value, np.ndarray | DeviceTensor) else None for value in values]
         if any(value is None for value in tensors[: self._needed]):
             return None

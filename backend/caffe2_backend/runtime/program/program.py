@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import operator
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -17,26 +17,24 @@ from caffe2_backend.runtime.devices.device_names import CPU
 from caffe2_backend.runtime.program.compiler import Compiler
 from caffe2_backend.runtime.program.conversion import Lowered
 from caffe2_backend.runtime.program.interface import NetInterface
+from caffe2_backend.runtime.program.kind import Inputs, Kind, Last
 from caffe2_backend.runtime.program.large_inputs import LargeInputs
 from caffe2_backend.runtime.program.operand_checks import OperandChecks
 from caffe2_backend.runtime.program.origin import Origin
-from caffe2_backend.runtime.program.runs.array_runs import ArrayRuns
 from caffe2_backend.runtime.program.runs.late_blobs import LateBlobs
-from caffe2_backend.runtime.program.runs.repeated_runs import RepeatedRuns
-from caffe2_backend.runtime.program.signature import Signature, array_signature, signature_of
+from caffe2_backend.runtime.program.signature import Signature, signature_of
 from caffe2_backend.runtime.program.states.resident import large_states
 from caffe2_backend.runtime.program.tensor_outputs import TensorOutputs
-from caffe2_backend.runtime.program.variant import LastKind, Variant
+from caffe2_backend.runtime.program.variant import Variant
 from caffe2_backend.runtime.program.variant_builder import VariantBuilder
 from caffe2_backend.runtime.program.zero_states import retype_zeros, zero_states
 from caffe2_backend.runtime.sessions.session_options import DEFAULTS, SessionOptions
-from caffe2_backend.runtime.values import Array, DeviceTensor, Int8Tensor, Tensor, Value
+from caffe2_backend.runtime.values import DeviceTensor, Int8Tensor, Tensor, Value
 from caffe2_bridge.diagnostics import BridgeError, Location, RunError
 from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.netdef.views import NetView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
-_NO_VALUES: Final = frozenset({type(None), DeferredBlob})
 # How many blobs are returned by all further runs as soon as they are asked for after one.
 _FEW: Final = 2
 
@@ -55,7 +53,8 @@ class Program:
         options: of its sessions.
         keep: blobs that every run must return, in addition to the declared outputs.
         init: parameters that are constants from the start; they are not looked up among the blobs.
-        state: whether every run returns the blobs that the net reads and overwrites, which the next run needs.
+        state: whether it runs on a workspace: every run returns the blobs that the net reads and overwrites, which the
+            next run needs, others that it writes are computed when they are asked for, and operands are checked.
         origin: of the net, if it is a part or a body of another one, for the locations in errors.
         feeds: for a net that makes many steps, the outputs by the inputs that they are in the next step.
         updated: of a part of a net, the blobs that other parts may update in place.
@@ -79,7 +78,7 @@ class Program:
         self.name = NetView(net).name
         self.device = device
         self._compiler = Compiler(net, given_init, self.interface, origin, steps=bool(feeds))
-        self._checks = OperandChecks(net, origin or Origin(Location(self.name)))
+        self._checks = OperandChecks(net if state else NetDef(), origin or Origin(Location(self.name)))
         self._zero_states = zero_states(net)
         pairs = {**{name: name for name in self.interface.state}, **feeds}
         self._builder = VariantBuilder(self.interface, device, options, pairs)
@@ -87,17 +86,16 @@ class Program:
         self._required = self.interface.required
         self._optional = self.interface.optional
         self._written = frozenset(self.interface.writes)
-        self._may_need = frozenset(self.interface.may_need)
+        self._in_workspace = state
+        # Whether references to inputs are kept between runs: no run overwrites values of a net without tables.
+        self._keeps = state and not self.interface.tables
         self._complete = False  # whether every run returns every blob
         self._resident = False
         self._constants: dict[str, Value] | None = None  # None until the first run chooses them
         self._free: tuple[str, ...] = ()
-        self._needed: tuple[str, ...] = ()  # those that the net reads in any case
         self._variants: dict[Signature, Variant] = {}
         self._complete_variants: dict[Signature, Variant] = {}
-        self._last: LastKind | None = None
-        self._array_runs: ArrayRuns | None = None
-        self._repeated: RepeatedRuns | None = None
+        self._last: Last | None = None
         self._known_sizes: dict[str, tuple[int, ...]] = {}
         self._tensors = TensorOutputs()
         self._runs = 0
@@ -111,18 +109,26 @@ class Program:
 
     # A run: collect the inputs, select the variant, feed it.
 
+    def recognize(self, find: Callable[[str], object]) -> Inputs | None:
+        """The inputs of a run, of which ``find`` gives each; None if they are of another kind than those of the last.
+
+        The deciding door of all runs but the first of a kind: what it returns is not looked at again.
+        """
+        last = self._last
+        return None if last is None else last.recognize(find)
+
     def collect(self, blobs: Blobs) -> dict[str, Value]:
         """The blobs that the net reads. Raises NoBlobError if one is missing that it reads in any case."""
-        chosen = self._constants
-        if chosen and not all(map(operator.is_, map(blobs.get, chosen), chosen.values())):
-            self._demote_constants([name for name, value in chosen.items() if blobs.get(name) is not value])
-        if self._constants is not None:
-            inputs = self._collect_values(blobs, self._constants)
-            if inputs is not None:
-                return inputs
+        last = self._last
+        known = None if last is None else last.recognize(blobs.get)
+        if known is not None:
+            return known
+        changed = [name for name, value in (self._constants or {}).items() if blobs.get(name) is not value]
+        if changed:
+            self._demote_constants(changed)
         given: dict[str, Value] = dict(self._constants or ())
-        for name in self.interface.needs if not given else self._free:
-            if name in self._may_need:
+        for name in self.interface.needs:
+            if name in given:
                 continue
             value = blobs.get(name)
             if value is None:
@@ -134,22 +140,6 @@ class Program:
                 if found is not None and not isinstance(found, bytes):
                     given[name] = found
         return given
-
-    def _collect_values(self, blobs: Blobs, constants: dict[str, Value]) -> dict[str, Value] | None:
-        """The blobs where all have values: the most frequent case, in which the time spent here matters. Else None."""
-        values = list(map(blobs.get, self._needed))
-        if not _NO_VALUES.isdisjoint(map(type, values)):
-            return None
-        inputs = constants.copy()
-        inputs.update(zip(self._needed, values, strict=True))  # type: ignore[arg-type]  # values
-        if self._may_need:
-            for name in self.interface.may_need:
-                value = blobs.get(name)
-                if isinstance(value, DeferredBlob):
-                    return None
-                if value is not None and type(value) is not bytes:
-                    inputs[name] = value
-        return inputs
 
     @property
     def updates_in_place(self) -> bool:
@@ -177,70 +167,43 @@ class Program:
             ConversionError: the net cannot be converted.
             RunError: the run failed.
         """
-        self._checks.require(given)
-        given = retype_zeros(given, self._zero_states)
-        variant = self._variant_for(given, constants)
+        if isinstance(given, Inputs):
+            kind = given.kind
+            self._checks.require(given, shapes=not kind.whole)
+        else:
+            self._checks.require(given)
+            given, kind = self._first_of_kind(given, constants)
+        variant = kind.variant
         values, given = variant.step(given, burst, held)
-        if not (self._compiler.sized or large_states(self.interface.tables, given)):  # it would refer to them
-            self._repeated = RepeatedRuns.of(variant, tuple(self._constants or ()), self._free, given)
-        return self._results(variant, values, given)
-
-    def repeated(self, blobs: Blobs) -> RepeatedRuns | None:
-        """The last run on the blobs as they are now, for :meth:`run_again`; None if they are of another kind."""
-        last = self._repeated
-        return None if last is None else last.on(blobs)
-
-    def run_again(self, again: RepeatedRuns) -> Results:
-        """As :meth:`run`, once. Raises RunError if the run failed."""
-        self._checks.require(again.given)
-        values = again.run()
-        if self._repeated is not None:
-            self._repeated = again
-        return self._results(again.variant, values, again.given)
-
-    def _results(self, variant: Variant, values: Mapping[str, Tensor], given: Mapping[str, Value]) -> Results:
+        last = self._last
+        if self._keeps and last is not None and last.kind is kind and (kind.states or given is not last.inputs):
+            self._last = last.after(given, values)
         if not variant.deferred:
             return Results(values, {}, self.interface.scopes)
         self._runs += 1
         deferred = dict.fromkeys(variant.deferred, DeferredBlob(LateBlobs(self._compute, self._ask, given, self._runs)))
         return Results(values, deferred, self.interface.scopes)
 
-    def step_again(self, given: Mapping[str, Any]) -> Mapping[str, Tensor] | None:
-        """Run a step that starts with the states which the last one left; None, and nothing has run, if it does not.
-
-        ``given`` has exactly the inputs of the net. Raises RunError if the run fails.
-        """
+    def _first_of_kind(
+        self, given: Mapping[str, Value], constants: Mapping[str, Value]
+    ) -> tuple[Mapping[str, Value], Kind]:
+        """The inputs of a run as its variant takes them, and their kind, which the next run recognizes."""
+        given = retype_zeros(given, self._zero_states)
         last = self._last
-        if last is None or last.variant.rotating is None or len(given) != len(self._needed) or not last.fits(given):
-            return None
-        step = last.variant.step(given, ONCE)
-        return step[0]
+        known = None if last is None else last.recognize(given.get)
+        if known is not None:
+            return known, known.kind
+        variant = self._variant_for(given, constants)
+        chosen, names, sized = self._constants or {}, self._free, self._compiler.sized
+        kind = Kind(
+            variant, (*chosen, *names), given, constants=chosen, sized=sized, pairs=self._builder.pairs
+        )  # fmt: skip
+        # Else another thread has changed what is constant or known meanwhile.
+        if self._variants.get(signature_of(names, given, sized=sized)) is variant:
+            self._last = kind.last(given, keep=self._keeps)
+        return given, kind
 
-    def run_outputs(self, given: Mapping[str, Value]) -> dict[str, Tensor]:
-        """Run once; only the blobs that the run returns itself."""
-        return self._variant_for(given, {}).run(given)
-
-    def run_arrays(self, inputs: Mapping[str, Any]) -> dict[str, Tensor] | None:
-        """As :meth:`run_outputs`, for arrays of a kind that ran before; None if the kind is new or not all are arrays.
-
-        The fast path of repeated runs: it checks nothing else.
-        """
-        found = array_signature(self._free, inputs)
-        if found is None:
-            return None
-        signature, given = found
-        variant = self._variants.get(signature)
-        if variant is None or not variant.arrays:
-            return None
-        self._array_runs = ArrayRuns.of(variant, given)
-        return variant.run(given)
-
-    def run_same(self, inputs: Mapping[str, Any]) -> dict[str, Array] | None:
-        """As :meth:`run_arrays`, for exactly the inputs of the net, of the kind of the last run; None for others."""
-        runs = self._array_runs
-        return None if runs is None else runs.run(inputs)
-
-    def want(self, *names: str) -> None:
+    def _want(self, *names: str) -> None:
         """Let every run from now on return these blobs."""
         with self._lock:
             new = self._written.intersection(names).difference(self._required, self._tensors.refused)
@@ -248,7 +211,7 @@ class Program:
                 self._required = (*self._required, *(name for name in self.interface.writes if name in new))
                 self._optional = tuple(other for other in self._optional if other not in new)
                 self._variants.clear()
-                self._array_runs = self._repeated = None
+                self._last = None
 
     def _ask(self, name: str, run: int) -> bool:
         """Note that a blob is asked for after a run, and return whether it was after an earlier one."""
@@ -273,9 +236,9 @@ class Program:
             if name not in variant.outputs:
                 raise RunError(reason)
             if self._ask(name, run):
-                self.want(*self._asked)
+                self._want(*self._asked)
             elif len(self._asked) <= _FEW:
-                self.want(name)
+                self._want(name)
         return variant.run(given)
 
     def _complete_variant(self, given: Mapping[str, Value]) -> Variant:
@@ -315,7 +278,6 @@ class Program:
     def _set_constants(self, constants: dict[str, Value]) -> None:
         read = (*self.interface.needs, *self.interface.may_need)
         self._free = tuple(name for name in read if name not in constants)
-        self._needed = tuple(name for name in self._free if name not in self._may_need)
         self._constants = constants
 
     # Variants
@@ -327,20 +289,15 @@ class Program:
         if chosen and not all(map(operator.is_, map(given.get, chosen), chosen.values())):
             # Another thread chose them after these inputs were collected.
             self._demote_constants([name for name, value in chosen.items() if given.get(name) is not value])
-        last = self._last
-        if last is not None and self._variants.get(last.signature) is last.variant and last.fits(given):
-            return last.variant
         signature = self._signature(given)
         variant = self._variants.get(signature)
         if variant is None:
             with self._lock:
                 variant = self._variants.get(signature) or self._add_variant(given)
-        else:
-            self._last = LastKind.of(variant, signature, self._free, given, self._compiler.sized)
         return variant
 
     def _forget_variants(self) -> None:
-        self._array_runs = self._repeated = None
+        self._last = None
         self._variants.clear()
         self._complete_variants.clear()
 
@@ -379,7 +336,8 @@ class Program:
             self._return_every_blob()  # a deferred computation would draw other numbers
             return self._add_variant(given)
         returned = set(lowered.outputs)
-        deferred = () if self._complete else tuple(name for name in self.interface.writes if name not in returned)
+        late = self._in_workspace and not self._complete
+        deferred = () if not late else tuple(name for name in self.interface.writes if name not in returned)
         variant = self._builder.build_with_states(lowered, given, deferred)
         self._resident = self._resident or variant.resident is not None
         self._variants[self._signature(given)] = variant  # the conversion may have turned out to need sizes

@@ -49,27 +49,6 @@ def extent_of(shape: tuple[int, ...], first: int | None) -> Any:
     return (len(shape), shape[first:]) if first else shape
 
 
-def array_signature(names: Sequence[str], inputs: Mapping[str, Any]) -> tuple[Signature, dict[str, Value]] | None:
-    """The signature without sizes of inputs that are all plain arrays or missing, and those inputs; else None.
-
-    A fast path: equal to :func:`signature_of` for such inputs.
-    """
-    given: dict[str, Value] = {}
-    parts: list[Any] = []
-    for name in names:
-        value = inputs.get(name)
-        if value is None:
-            parts.append(None)
-            continue
-        if type(value) is not np.ndarray:
-            return None
-        given[name] = value
-        dtype = value.dtype
-        char = dtype.char
-        parts += (_CHARACTERS.get(char, char), dtype.byteorder, value.ndim)
-    return tuple(parts), given
-
-
 def describe_inputs(
     names: Sequence[str], given: Mapping[str, Value], *, sized: Mapping[str, int]
 ) -> dict[str, TensorInfo]:

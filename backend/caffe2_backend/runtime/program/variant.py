@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
-
 from caffe2_backend.runtime.blobs.burst import ONCE, Burst
 from caffe2_backend.runtime.program.error_names import renamed
-from caffe2_backend.runtime.program.signature import Signature, extent_of
+from caffe2_backend.runtime.program.runs.bound_runs import BoundRuns
 from caffe2_backend.runtime.program.states.resident import ResidentStates
 from caffe2_backend.runtime.program.states.rotating import RotatingStates
 from caffe2_backend.runtime.sessions.session import Session
-from caffe2_backend.runtime.values import DeviceTensor, HostObject, Int8Tensor, Tensor, Value, to_host
+from caffe2_backend.runtime.values import Array, DeviceTensor, Int8Tensor, Tensor, Value, to_host
 from caffe2_bridge.diagnostics import RunError
 
 
@@ -31,6 +29,7 @@ class Variant:
         on_host: whether the session runs on the host.
         resident: runs it with states in place; None if it has none.
         rotating: runs steps with small states in buffers; None if it has none.
+        bound: runs it with inputs and outputs in buffers; None if it has states, or not all are arrays.
         arrays: whether it runs on the host, and all inputs and outputs are arrays of numbers that need no conversion.
         names: the blobs by the names that errors of the session may contain, if they differ.
     """
@@ -47,6 +46,12 @@ class Variant:
     names: Mapping[str, str] = field(default_factory=dict)
     resident: ResidentStates | None = None
     rotating: RotatingStates | None = None
+    bound: BoundRuns | None = None
+
+    @property
+    def keeps_shapes(self) -> bool:
+        """Whether the states that a step returns have the types and shapes of those that it was given."""
+        return self.rotating is not None and self.rotating.has_buffers
 
     def returning(self, outputs: Collection[str], writes: Sequence[str]) -> Variant:
         """The variant of the same session that returns some of the outputs only.
@@ -55,8 +60,12 @@ class Variant:
         """
         kept = [pair for pair in zip(self.outputs, self.graph_outputs, strict=True) if pair[0] in outputs]
         returned = dict(kept)
+        bound = self.bound
+        if bound is not None and self.session is not None:
+            bound = BoundRuns(self.session, self.session.inputs, [*returned.values()])
         return replace(
             self,
+            bound=bound,
             outputs=tuple(returned),
             graph_outputs=[*returned.values()],
             quantized={name: how for name, how in self.quantized.items() if name in returned},
@@ -72,6 +81,13 @@ class Variant:
         """
         if self.resident is not None:
             return self._run_resident(given, held, burst), given
+        if self.bound is not None:
+            arrays: list[Any] = list(map(given.__getitem__, self.inputs))
+            found = self.bound.run(arrays)
+            if found is None:
+                found = self._run_arrays(arrays)
+                self.bound.learn(arrays, found)
+            return dict(zip(self.outputs, found, strict=True)), given
         if self.rotating is None:
             return self.run(given, held), given
         try:
@@ -95,16 +111,20 @@ class Variant:
             return {}
         if self.resident is not None:
             return self._run_resident(given, held)
+        if self.arrays:
+            arrays: Any = map(given.__getitem__, self.inputs)
+            return dict(zip(self.outputs, self._run_arrays(arrays), strict=True))
         try:
             return self._run(given, self.session)
         except RunError as error:
             raise renamed(error, self.names) from error.__cause__
 
-    def run_feed(self, feed: dict[str, Any]) -> dict[str, Tensor]:
-        """Run once on arrays by input of the model, where all inputs and outputs are arrays. Raises RunError."""
+    def _run_arrays(self, arrays: Iterable[Array]) -> list[Array]:
+        """Run once on arrays by input: the outputs, all arrays too. Raises RunError."""
         assert self.session is not None
         try:
-            return dict(zip(self.outputs, self.session.run_list(feed, self.graph_outputs), strict=True))
+            feed = dict(zip(self.graph_inputs or self.inputs, arrays, strict=True))
+            return self.session.run_list(feed, self.graph_outputs)
         except RunError as error:
             raise renamed(error, self.names) from error.__cause__
 
@@ -121,14 +141,6 @@ class Variant:
 
     def _run(self, given: Mapping[str, Value], session: Session) -> dict[str, Tensor]:
         inputs = self.inputs
-        if self.arrays:
-            # The most frequent case, and the only one in which the time spent here matters.
-            arrays: Any = given
-            if self.graph_inputs is not None:
-                arrays = {name: given[blob] for name, blob in zip(self.graph_inputs, inputs, strict=True)}
-            elif len(given) != len(inputs):
-                arrays = {name: given[name] for name in inputs}
-            return dict(zip(self.outputs, session.run_list(arrays, self.graph_outputs), strict=True))
         feed: dict[str, Any] = {}
         for name, blob in zip(self.graph_inputs or inputs, inputs, strict=True):
             value = given[blob]
@@ -145,56 +157,3 @@ class Variant:
         for name, (scale, zero_point) in self.quantized.items():
             found[name] = Int8Tensor(to_host(found[name]), scale, zero_point)
         return found
-
-
-@dataclass(frozen=True)
-class LastKind:
-    """The kind of inputs of the last run, to recognize it faster than by the signature of all inputs.
-
-    States that the last step returned have the element types and shapes that they had.
-    """
-
-    variant: Variant
-    signature: Signature
-    _states: RotatingStates | ResidentStates | None
-    _fed: tuple[tuple[str, np.dtype[Any], int | None, Any], ...]  # the name, element type, first known axis and extent
-    _objects: tuple[tuple[str, Value | None], ...]  # inputs that are objects, or do not exist
-
-    @classmethod
-    def of(
-        cls,
-        variant: Variant,
-        signature: Signature,
-        names: Sequence[str],
-        given: Mapping[str, Value],
-        sized: Mapping[str, int],
-    ) -> LastKind | None:
-        """The kind of the inputs of a variant; ``names`` are those that ``signature`` describes.
-
-        None if the states may have other names, or an input is neither an array nor an object.
-        """
-        states = variant.rotating or variant.resident
-        if states is not None and variant.graph_inputs is not None:
-            return None
-        values = {name: given.get(name) for name in names if states is None or name not in states.states}
-        fed = tuple(
-            (name, value.dtype, sized.get(name), extent_of(value.shape, sized.get(name)))
-            for name, value in values.items()
-            if type(value) is np.ndarray
-        )
-        objects = tuple((name, value) for name, value in values.items() if isinstance(value, HostObject | None))
-        return cls(variant, signature, states, fed, objects) if len(fed) + len(objects) == len(values) else None
-
-    def fits(self, given: Mapping[str, Value]) -> bool:
-        """Whether inputs are certainly of this kind."""
-        if self._states is not None and not self._states.holds(given):
-            return False
-        for name, dtype, first, extent in self._fed:
-            value = given.get(name)
-            if type(value) is not np.ndarray or (value.dtype is not dtype and value.dtype != dtype):
-                return False
-            if (
-                value.ndim if first is None else value.shape if first == 0 else extent_of(value.shape, first)
-            ) != extent:
-                return False
-        return not self._objects or all(given.get(name) is value for name, value in self._objects)

@@ -12,6 +12,7 @@ import numpy as np
 from caffe2_backend.runtime.devices.device_names import CPU
 from caffe2_backend.runtime.program.conversion import Lowered
 from caffe2_backend.runtime.program.interface import NetInterface
+from caffe2_backend.runtime.program.runs.bound_runs import BoundRuns
 from caffe2_backend.runtime.program.states.resident import ResidentStates, large_states
 from caffe2_backend.runtime.program.states.rotating import RotatingStates
 from caffe2_backend.runtime.program.variant import Variant
@@ -58,9 +59,13 @@ class VariantBuilder:
             session, states = resident
             return dataclasses.replace(self._variant(session, lowered, deferred, given), resident=states)
         variant = self.build(lowered, given, deferred)
-        if not variant.arrays or self.options.providers:
+        if not variant.arrays or self.options.providers or variant.session is None:
             return variant
-        return dataclasses.replace(variant, rotating=self._rotating(variant, lowered, self._options_for(given)))
+        rotating = self._rotating(variant, variant.session, lowered, self._options_for(given))
+        if rotating is not None:
+            return dataclasses.replace(variant, rotating=rotating)
+        bound = BoundRuns(variant.session, variant.session.inputs, variant.graph_outputs)
+        return dataclasses.replace(variant, bound=bound)
 
     def _session(self, lowered: Lowered, given: Mapping[str, Value]) -> Session | None:
         """The session of a converted net; None if it computes nothing."""
@@ -86,12 +91,11 @@ class VariantBuilder:
             return None
         return lowered.resident_session(self.device, self.options, self.interface.state)
 
-    def _rotating(self, variant: Variant, lowered: Lowered, options: SessionOptions) -> RotatingStates | None:
+    def _rotating(
+        self, variant: Variant, session: Session, lowered: Lowered, options: SessionOptions
+    ) -> RotatingStates | None:
         """Runs with states in buffers; None if the net has no states."""
         pairs = dict(zip(variant.outputs, variant.graph_outputs, strict=True))
-        session = variant.session
-        if session is None:
-            return None
         inputs = dict(zip(session.inputs, variant.inputs, strict=True))
         names = {blob: name for name, blob in inputs.items()}
         states = {names[blob]: pairs[out] for blob, out in self.pairs.items() if blob in names and out in pairs}

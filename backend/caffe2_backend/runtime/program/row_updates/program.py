@@ -87,16 +87,11 @@ class RowUpdateProgram:
         """Whether a run may overwrite values of states."""
         return bool(self._memory) or self._whole.updates_in_place
 
-    def want(self, name: str) -> None:
-        """Let every run from now on return this blob."""
-        self._main.want(name)
-        self._whole.want(name)
-
     def collect(self, blobs: Blobs) -> dict[str, Value]:
         """The blobs that the net reads. Raises NoBlobError if one is missing that it reads in any case."""
         if self._is_whole:
             return self._whole.collect(blobs)
-        given = self._main.collect(blobs)
+        given = dict(self._main.collect(blobs))
         for name in self._needs:
             value = value_of(name, blobs)
             if value is None:
@@ -127,10 +122,6 @@ class RowUpdateProgram:
                 burst.take_back()
                 break
         return results
-
-    def run_outputs(self, given: Mapping[str, Value]) -> dict[str, Tensor]:
-        """Run once; only the blobs that the run returns itself."""
-        return self._whole.run_outputs(given)
 
     def _step(self, given: Mapping[str, Value], constants: Mapping[str, Value], held: int) -> Results:
         own = [name for name in self._tables if held and self._is_own(name, given, held)]

@@ -50,7 +50,6 @@ class ResidentStates:
         self._session = session
         fed = {name: name for name in session.inputs if name not in states and name not in copied}
         self._feeds = Feeds(session, fed, None if session.device == CPU else -1)
-        self.states = frozenset(states)
         self._names = tuple(states)
         self._copied = [(name, session.outputs.index(output)) for name, output in copied.items()]
         input_of = {output: name for name, output in states.items()}
@@ -95,11 +94,6 @@ class ResidentStates:
             if len(in_place) == len(self._names):
                 self._more_steps(burst, bound)
             return self._values(bound)
-
-    def holds(self, given: Mapping[str, Any]) -> bool:
-        """Whether the states are those that the last step returned."""
-        resident = self._resident
-        return len(resident) == len(self._names) and all(resident[name].value is given[name] for name in self._names)
 
     def _bind_outputs(self, in_place: Collection[str]) -> list[HandedOut | None]:
         """Bind the outputs of a step; what each is bound to, None where that is new memory."""

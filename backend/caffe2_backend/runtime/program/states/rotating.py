@@ -126,7 +126,6 @@ class RotatingStates:
         self._inputs = dict(inputs)
         self._pairs = dict(states)
         self._states = [inputs[name] for name in states]
-        self.states = frozenset(self._states)
         self._feeds = Feeds(session, {name: inputs[name] for name in session.inputs if name not in states})
         self._names = {name: blobs[name] for name in session.outputs}
         self._blobs = list(self._names.values())
@@ -210,7 +209,12 @@ class RotatingStates:
             binding.bind_output(name, None)
         return binding.run_from(len(self._sets[0].outputs))
 
-    def holds(self, given: Mapping[str, Any]) -> bool:
+    @property
+    def has_buffers(self) -> bool:
+        """Whether steps run in buffers: then states keep their shapes."""
+        return bool(self._like)
+
+    def _holds(self, given: Mapping[str, Any]) -> bool:
         """Whether the states are the arrays that the last step wrote to buffers."""
         if not self._sets:
             return False
@@ -240,7 +244,7 @@ class RotatingStates:
 
     def _source(self, given: Mapping[str, Any]) -> int | None:
         """The set that holds the given states, which are copied there if none does; None if that is not possible."""
-        if self.holds(given):
+        if self._holds(given):
             return self._current
         like = self._like or {}
         pairs = list(zip(self._states, self._pairs.values(), strict=True))
