@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from caffe2_backend import Workspace
 from caffe2_backend.runtime.program import program
-from caffe2_backend.runtime.program.states import resident, rotating
+from caffe2_backend.runtime.program.buffers import pool
+from caffe2_backend.runtime.program.states import resident
 from caffe2_bridge.gradients import SparseGradient, add_gradient_operators
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 
@@ -150,7 +151,7 @@ def train(net: TrainingNet, seed: int) -> list[dict[str, np.ndarray[tuple[int, .
 def test_steps_are_the_same_in_place(net: TrainingNet, seed: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(program, "large_states", lambda *_: [])
-        patch.setattr(rotating, "SMALL", -1)
+        patch.setattr(pool, "SMALL", -1)
         expected = train(net, seed)
         patch.undo()
         patch.setattr(resident, "LARGE", 0)

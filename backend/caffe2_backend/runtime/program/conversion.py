@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from caffe2_backend.runtime.devices.device_names import CPU
+from caffe2_backend.runtime.program.buffers.buffer_set import StepSession
 from caffe2_backend.runtime.program.shared_sessions import SharedSessions
 from caffe2_backend.runtime.program.states.graph_edits import drop_unit_factors, static_shape
 from caffe2_backend.runtime.program.states.joined_updates import join_updates
 from caffe2_backend.runtime.program.states.resident import ResidentStates, resident_session
-from caffe2_backend.runtime.program.states.rotating import Stepper
 from caffe2_backend.runtime.sessions.model_session import is_small, model_session
 from caffe2_backend.runtime.sessions.session import Session
 from caffe2_backend.runtime.sessions.session_options import SessionOptions
@@ -68,8 +68,8 @@ class Lowered:
             return None
         return resident_session(self.model, pairs, device, planned(options, self.model, device))
 
-    def stepper(self, session: Session, options: SessionOptions, states: Mapping[str, str]) -> Stepper:
-        """What steps with states in buffers run in: a session on the host with joined updates, else the given one.
+    def step_session(self, session: Session, options: SessionOptions, states: Mapping[str, str]) -> StepSession:
+        """What runs with states in buffers run in: a session on the host with joined updates, else the given one.
 
         Args:
             session: of this model.
@@ -78,8 +78,8 @@ class Lowered:
         """
         joined = join_updates(self.model, states) if self.is_small() else None
         if joined is None:
-            return Stepper(session)
-        return Stepper(_make_session(joined.model, CPU, options), joined.buffers)
+            return StepSession(session)
+        return StepSession(_make_session(joined.model, CPU, options), joined.buffers)
 
     def session(self, device: str, options: SessionOptions, *, keep: bool = False) -> Session:
         """A session for the model, which conversions of nets of the same structure share.

@@ -19,9 +19,9 @@ from caffe2_backend.runtime.program.conversion import Lowered
 from caffe2_backend.runtime.program.interface import NetInterface
 from caffe2_backend.runtime.program.kind import Inputs, Kind, Last
 from caffe2_backend.runtime.program.large_inputs import LargeInputs
+from caffe2_backend.runtime.program.late_blobs import LateBlobs
 from caffe2_backend.runtime.program.operand_checks import OperandChecks
 from caffe2_backend.runtime.program.origin import Origin
-from caffe2_backend.runtime.program.runs.late_blobs import LateBlobs
 from caffe2_backend.runtime.program.signature import Signature, signature_of
 from caffe2_backend.runtime.program.states.resident import large_states
 from caffe2_backend.runtime.program.tensor_outputs import TensorOutputs

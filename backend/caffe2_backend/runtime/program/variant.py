@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from caffe2_backend.runtime.blobs.burst import ONCE, Burst
+from caffe2_backend.runtime.program.buffers.pool import BufferPool
 from caffe2_backend.runtime.program.error_names import renamed
-from caffe2_backend.runtime.program.runs.bound_runs import BoundRuns
 from caffe2_backend.runtime.program.states.resident import ResidentStates
-from caffe2_backend.runtime.program.states.rotating import RotatingStates
 from caffe2_backend.runtime.sessions.session import Session
-from caffe2_backend.runtime.values import Array, DeviceTensor, Int8Tensor, Tensor, Value, to_host
+from caffe2_backend.runtime.values import DeviceTensor, Int8Tensor, Tensor, Value, to_host
 from caffe2_bridge.diagnostics import RunError
 
 
@@ -28,8 +27,8 @@ class Variant:
         deferred: blobs that the net writes and a run does not return.
         on_host: whether the session runs on the host.
         resident: runs it with states in place; None if it has none.
-        rotating: runs steps with small states in buffers; None if it has none.
-        bound: runs it with inputs and outputs in buffers; None if it has states, or not all are arrays.
+        pool: runs it with inputs, outputs and small states in buffers; None if it has a large state, or an input or
+            output that is no array.
         arrays: whether it runs on the host, and all inputs and outputs are arrays of numbers that need no conversion.
         names: the blobs by the names that errors of the session may contain, if they differ.
     """
@@ -45,13 +44,12 @@ class Variant:
     graph_inputs: tuple[str, ...] | None = None
     names: Mapping[str, str] = field(default_factory=dict)
     resident: ResidentStates | None = None
-    rotating: RotatingStates | None = None
-    bound: BoundRuns | None = None
+    pool: BufferPool | None = None
 
     @property
     def keeps_shapes(self) -> bool:
         """Whether the states that a step returns have the types and shapes of those that it was given."""
-        return self.rotating is not None and self.rotating.has_buffers
+        return self.pool is not None and self.pool.has_buffers
 
     def returning(self, outputs: Collection[str], writes: Sequence[str]) -> Variant:
         """The variant of the same session that returns some of the outputs only.
@@ -60,12 +58,9 @@ class Variant:
         """
         kept = [pair for pair in zip(self.outputs, self.graph_outputs, strict=True) if pair[0] in outputs]
         returned = dict(kept)
-        bound = self.bound
-        if bound is not None and self.session is not None:
-            bound = BoundRuns(self.session, self.session.inputs, [*returned.values()])
         return replace(
             self,
-            bound=bound,
+            pool=None if self.pool is None else self.pool.returning(returned.values()),
             outputs=tuple(returned),
             graph_outputs=[*returned.values()],
             quantized={name: how for name, how in self.quantized.items() if name in returned},
@@ -81,22 +76,14 @@ class Variant:
         """
         if self.resident is not None:
             return self._run_resident(given, held, burst), given
-        if self.bound is not None:
-            arrays: list[Any] = list(map(given.__getitem__, self.inputs))
-            found = self.bound.run(arrays)
-            if found is None:
-                found = self._run_arrays(arrays)
-                self.bound.learn(arrays, found)
-            return dict(zip(self.outputs, found, strict=True)), given
-        if self.rotating is None:
-            return self.run(given, held), given
-        try:
-            step = self.rotating.run(given, burst)
-        except RunError as error:
-            raise renamed(error, self.names) from error.__cause__
-        if step is None:
-            return self.run(given, held), given
-        return step.values, step.given
+        if self.pool is not None:
+            try:
+                ran = self.pool.run(given, burst)
+            except RunError as error:
+                raise renamed(error, self.names) from error.__cause__
+            if ran is not None:
+                return ran
+        return self.run(given, held), given
 
     def run(self, given: Mapping[str, Value], held: int = 0) -> dict[str, Tensor]:
         """Run once: the outputs.
@@ -111,20 +98,8 @@ class Variant:
             return {}
         if self.resident is not None:
             return self._run_resident(given, held)
-        if self.arrays:
-            arrays: Any = map(given.__getitem__, self.inputs)
-            return dict(zip(self.outputs, self._run_arrays(arrays), strict=True))
         try:
             return self._run(given, self.session)
-        except RunError as error:
-            raise renamed(error, self.names) from error.__cause__
-
-    def _run_arrays(self, arrays: Iterable[Array]) -> list[Array]:
-        """Run once on arrays by input: the outputs, all arrays too. Raises RunError."""
-        assert self.session is not None
-        try:
-            feed = dict(zip(self.graph_inputs or self.inputs, arrays, strict=True))
-            return self.session.run_list(feed, self.graph_outputs)
         except RunError as error:
             raise renamed(error, self.names) from error.__cause__
 
@@ -140,9 +115,8 @@ class Variant:
             raise renamed(error, self.names) from error.__cause__
 
     def _run(self, given: Mapping[str, Value], session: Session) -> dict[str, Tensor]:
-        inputs = self.inputs
         feed: dict[str, Any] = {}
-        for name, blob in zip(self.graph_inputs or inputs, inputs, strict=True):
+        for name, blob in zip(self.graph_inputs or self.inputs, self.inputs, strict=True):
             value = given[blob]
             feed[name] = value.data if isinstance(value, Int8Tensor) else value
         found: dict[str, Tensor]

@@ -10,11 +10,10 @@ from typing import Final
 import numpy as np
 
 from caffe2_backend.runtime.devices.device_names import CPU
+from caffe2_backend.runtime.program.buffers.pool import BufferPool
 from caffe2_backend.runtime.program.conversion import Lowered
 from caffe2_backend.runtime.program.interface import NetInterface
-from caffe2_backend.runtime.program.runs.bound_runs import BoundRuns
 from caffe2_backend.runtime.program.states.resident import ResidentStates, large_states
-from caffe2_backend.runtime.program.states.rotating import RotatingStates
 from caffe2_backend.runtime.program.variant import Variant
 from caffe2_backend.runtime.sessions.session import Session
 from caffe2_backend.runtime.sessions.session_options import SessionOptions
@@ -61,11 +60,8 @@ class VariantBuilder:
         variant = self.build(lowered, given, deferred)
         if not variant.arrays or self.options.providers or variant.session is None:
             return variant
-        rotating = self._rotating(variant, variant.session, lowered, self._options_for(given))
-        if rotating is not None:
-            return dataclasses.replace(variant, rotating=rotating)
-        bound = BoundRuns(variant.session, variant.session.inputs, variant.graph_outputs)
-        return dataclasses.replace(variant, bound=bound)
+        pool = self._pool(variant, variant.session, lowered, self._options_for(given))
+        return dataclasses.replace(variant, pool=pool)
 
     def _session(self, lowered: Lowered, given: Mapping[str, Value]) -> Session | None:
         """The session of a converted net; None if it computes nothing."""
@@ -91,18 +87,15 @@ class VariantBuilder:
             return None
         return lowered.resident_session(self.device, self.options, self.interface.state)
 
-    def _rotating(
-        self, variant: Variant, session: Session, lowered: Lowered, options: SessionOptions
-    ) -> RotatingStates | None:
-        """Runs with states in buffers; None if the net has no states."""
-        pairs = dict(zip(variant.outputs, variant.graph_outputs, strict=True))
+    def _pool(self, variant: Variant, session: Session, lowered: Lowered, options: SessionOptions) -> BufferPool:
+        """Runs in buffers, with states in them if the net has some."""
+        outputs = dict(zip(variant.outputs, variant.graph_outputs, strict=True))
         inputs = dict(zip(session.inputs, variant.inputs, strict=True))
         names = {blob: name for name, blob in inputs.items()}
-        states = {names[blob]: pairs[out] for blob, out in self.pairs.items() if blob in names and out in pairs}
-        if not states:
-            return None
-        blobs = {output: name for name, output in pairs.items()}
-        return RotatingStates(session, states, blobs, inputs, lambda: lowered.stepper(session, options, states))
+        states = {names[blob]: outputs[out] for blob, out in self.pairs.items() if blob in names and out in outputs}
+        blobs = {output: name for name, output in outputs.items()}
+        make = (lambda: lowered.step_session(session, options, states)) if states else None
+        return BufferPool(session, states, blobs, inputs, make)
 
     def _variant(
         self, session: Session | None, lowered: Lowered, deferred: tuple[str, ...], given: Mapping[str, Value]

@@ -155,6 +155,14 @@ class Session(ProcessBound):
         shapes = {value.name: value.shape for value in self._session.get_outputs() if value.name not in self.inputs}
         return {name: tuple(dims) for name, dims in shapes.items() if all(isinstance(dim, int) for dim in dims)}
 
+    def sized_outputs(self) -> frozenset[str]:
+        """The outputs whose dims the model declares as numbers, or as dims of inputs; none that are also inputs."""
+        known = {dim for value in self._session.get_inputs() for dim in value.shape if isinstance(dim, str)}
+        found = (value for value in self._session.get_outputs() if value.name not in self.inputs)
+        return frozenset(
+            value.name for value in found if all(isinstance(dim, int) or dim in known for dim in value.shape)
+        )
+
     def buffer(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[Any, Array]:
         """Memory on the host, not initialized: onnxruntime's value, and an array that shares it."""
         ort = onnxruntime().OrtValue.ortvalue_from_shape_and_type(shape, dtype)
@@ -248,14 +256,6 @@ def _run_checked(run: Any, guard: Guard, outputs: list[str], feed: dict[str, Arr
     """Run a session on inputs that do not end the process."""
     guard.check(feed)
     return run(outputs, feed, how)
-
-
-def has_sized_outputs(session: Session) -> bool:
-    """Whether every dim of the outputs is declared: as a number, or by the name of a dim of an input."""
-    library = session._session  # noqa: SLF001 - the same module
-    known = {dim for value in library.get_inputs() for dim in value.shape if isinstance(dim, str)}
-    dims = (dim for value in library.get_outputs() for dim in value.shape)
-    return all(isinstance(dim, int) or dim in known for dim in dims)
 
 
 def _on_host(feed: Mapping[str, Array | DeviceTensor]) -> dict[str, Array]:

@@ -14,12 +14,12 @@ import numpy as np
 
 from caffe2_backend.runtime.blobs.burst import ONCE, Burst
 from caffe2_backend.runtime.blobs.results import Blobs, Results, value_of
+from caffe2_backend.runtime.program.buffers.handed_out import HandedOut
 from caffe2_backend.runtime.program.interface import NetInterface
 from caffe2_backend.runtime.program.origin import Origin
 from caffe2_backend.runtime.program.program import Program
 from caffe2_backend.runtime.program.row_updates.kernels import is_available
 from caffe2_backend.runtime.program.row_updates.operators import Kind, kind_of, update_rows
-from caffe2_backend.runtime.program.states.handed_out import HandedOut
 from caffe2_backend.runtime.sessions.session_options import SessionOptions
 from caffe2_backend.runtime.values import Array, NoBlobError, Tensor, Value
 from caffe2_bridge.diagnostics import Location, RunError

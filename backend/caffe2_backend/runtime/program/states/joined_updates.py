@@ -13,12 +13,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from math import prod
-from typing import Any, Final
+from typing import Final
 
-import numpy as np
 import onnx_ir as ir
 
-from caffe2_backend.runtime.program.states.graph_edits import Shape, int64_vector, static_shape
+from caffe2_backend.runtime.program.buffers.buffer_set import JoinedBuffer
+from caffe2_backend.runtime.program.states.graph_edits import int64_vector, static_shape
 from caffe2_backend.runtime.program.states.update_cones import Update, updates
 
 # As many elements of a gradient are copied in the time that a node takes to start.
@@ -26,28 +26,11 @@ _COPIED: Final = 1024
 
 
 @dataclass(frozen=True)
-class Buffer:
-    """States in one buffer.
-
-    Attributes:
-        input: the input of the joined graph; it has none if no update reads the states.
-        output: its output.
-        dtype: the element type.
-        members: the states: the names of input and output in the original graph, and the shape, in order.
-    """
-
-    input: str
-    output: str
-    dtype: np.dtype[Any]
-    members: tuple[tuple[str, str, Shape], ...]
-
-
-@dataclass(frozen=True)
 class Joined:
     """A model with joined updates, and the buffers of states that it reads and returns."""
 
     model: ir.Model
-    buffers: tuple[Buffer, ...]
+    buffers: tuple[JoinedBuffer, ...]
 
 
 def join_updates(model: ir.Model, states: Mapping[str, str]) -> Joined | None:
@@ -60,7 +43,7 @@ def join_updates(model: ir.Model, states: Mapping[str, str]) -> Joined | None:
     joined = model.clone()
     small = [update for update in updates(joined, states) if prod(update.shape) <= _COPIED * len(update.nodes)]
     found = sorted(small, key=lambda update: repr(update.key))
-    buffers: list[Buffer] = []
+    buffers: list[JoinedBuffer] = []
     for _, group in groupby(found, key=lambda update: repr(update.key)):
         equal = list(group)
         if _saved(equal) > 0:
@@ -94,7 +77,7 @@ class _Joiner:
         self._outputs = {str(value.name): value for value in graph.outputs}
         self._mapped: dict[ir.Value, ir.Value] = {}
 
-    def buffers(self) -> list[Buffer]:
+    def buffers(self) -> list[JoinedBuffer]:
         """Join the updates; the buffers of their states."""
         read = {value for node in self._first.nodes for value in node.inputs}
         made = []
@@ -121,11 +104,11 @@ class _Joiner:
     def _rows(self) -> int:
         return sum(prod(update.shape) for update in self._equal)
 
-    def _buffer(self, position: int, source: ir.Value, result: ir.Value) -> Buffer:
+    def _buffer(self, position: int, source: ir.Value, result: ir.Value) -> JoinedBuffer:
         names = [update.states[position] for update in self._equal]
         members = tuple((name, self._states[name], static_shape(self._inputs[name]) or ()) for name in names)
         assert source.dtype is not None
-        return Buffer(str(source.name), str(result.name), source.dtype.numpy(), members)
+        return JoinedBuffer(str(source.name), str(result.name), source.dtype.numpy(), members)
 
     def _value(self, name: str, like: ir.Value, rows: int) -> ir.Value:
         """A value as one of the first update, but of so many rows in the place of its shape."""

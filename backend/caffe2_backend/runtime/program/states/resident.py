@@ -21,8 +21,8 @@ from onnx_ir.passes.common import NameFixPass
 
 from caffe2_backend.runtime.blobs.burst import ONCE, Burst
 from caffe2_backend.runtime.devices.device_names import CPU
-from caffe2_backend.runtime.program.states.feeds import Feeds
-from caffe2_backend.runtime.program.states.handed_out import SMALL_OUTPUT, HandedOut, OutputBuffers
+from caffe2_backend.runtime.program.buffers.feeds import Feeds
+from caffe2_backend.runtime.program.buffers.handed_out import SMALL_OUTPUT, HandedOut, OutputBuffers
 from caffe2_backend.runtime.program.states.in_place import order_readers, scattered, updated_in_place
 from caffe2_backend.runtime.program.states.row_scatters import scatter_rows
 from caffe2_backend.runtime.sessions.session import Binding, Session

@@ -13,7 +13,7 @@ import pytest
 from conformance.recording import operator
 
 from caffe2_backend import Workspace
-from caffe2_backend.runtime.program.states import rotating
+from caffe2_backend.runtime.program.buffers import pool
 from caffe2_backend.runtime.program.states.joined_updates import Joined, join_updates
 from caffe2_backend.runtime.program.states.update_cones import updates
 from caffe2_backend.runtime.sessions.session import Session
@@ -225,7 +225,7 @@ def test_optimizers_train_the_same_joined(kind: str, monkeypatch: pytest.MonkeyP
     ops, values = training_net(kind)
 
     def trained(*, small: int) -> tuple[Workspace, Arrays]:
-        monkeypatch.setattr(rotating, "SMALL", small)
+        monkeypatch.setattr(pool, "SMALL", small)
         workspace = Workspace()
         for name, value in values.items():
             workspace.feed(name, value)
@@ -237,7 +237,7 @@ def test_optimizers_train_the_same_joined(kind: str, monkeypatch: pytest.MonkeyP
     workspace, found = trained(small=1 << 20)
     stage: Any = workspace._nets["step"].stages[0]
     (variant,) = stage.program._variants.values()
-    (buffer, *_) = variant.rotating._stepper.buffers
+    (buffer, *_) = variant.pool._step_session.buffers
     assert len(buffer.members) == 6
     _, expected = trained(small=-1)
     for name, value in expected.items():

@@ -1,16 +1,19 @@
-"""Runs that write to memory of earlier results: whatever a caller does with those, results are right."""
+"""Runs without states that write to memory of earlier results: whatever a caller does with those, results are right."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
+import pytest
 from conformance.recording import operator
 
-from caffe2_backend.runtime.program.runs.bound_runs import BoundRuns
+from caffe2_backend.runtime.program.buffers.pool import BufferPool
 from caffe2_backend.runtime.sessions.session import Session
 from caffe2_bridge import Model
+from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend import to_onnx
 
@@ -31,23 +34,19 @@ def expected(x: Array) -> Array:
 
 
 class Runs:
-    """Runs of a model, with bound outputs where there is memory for them."""
+    """Runs of a model, in buffers where there are some."""
 
     def __init__(self, model: Model, **inputs: Any) -> None:
         specs = inputs or {"x": ("float32", ["N", 3])}
         self.session = Session(to_onnx(model, inputs=specs).SerializeToString(), threads=1)
-        self.bound = BoundRuns(self.session, self.session.inputs, self.session.outputs)
-        self.count = 0  # of those with bound outputs
+        inputs, outputs = ({name: name for name in names} for names in (self.session.inputs, self.session.outputs))
+        self.pool = BufferPool(self.session, {}, outputs, inputs)
+        self.count = 0  # of those in buffers
 
-    def run(self, inputs: dict[str, Array]) -> dict[str, Array]:
-        arrays = [inputs[name] for name in self.session.inputs]
-        found = self.bound.run(arrays)
-        if found is None:
-            found = self.session.run_list(inputs)
-            self.bound.learn(arrays, found)
-        else:
-            self.count += 1
-        return dict(zip(self.session.outputs, found, strict=True))
+    def run(self, inputs: dict[str, Array]) -> Mapping[str, Array]:
+        self.count += self.pool.has_buffers
+        found = self.pool.run(inputs)
+        return self.session.run(inputs) if found is None else found[0]
 
 
 def model() -> Model:
@@ -98,7 +97,7 @@ def test_sizes_may_change_and_be_zero() -> None:
         np.testing.assert_allclose(runs.run({"x": np.asfortranarray(-x)})["y"], expected(-x))
 
 
-def test_threads_share_a_runs() -> None:
+def test_threads_share_a_pool() -> None:
     runs = Runs(model())
 
     def run(number: int) -> bool:
@@ -120,15 +119,39 @@ def test_outputs_whose_sizes_depend_on_values() -> None:
     assert runs.count == 0
 
 
-def test_runs_of_equal_shapes_are_bound_from_the_third_on() -> None:
+def test_runs_of_equal_shapes_are_in_buffers_from_the_third_on() -> None:
     runs = Runs(model())
     for x in (X, X, X, -X, 2 * X):
         runs.run({"x": x})
     assert runs.count == 3
 
 
-def test_alternating_shapes_are_not_bound() -> None:
+def test_runs_of_alternating_shapes_are_not_in_buffers() -> None:
     runs = Runs(model())
     for rows in (1, 2, 1, 2, 1, 2):
         runs.run({"x": np.ones((rows, 3), np.float32)})
     assert runs.count == 0
+
+
+def test_a_pool_that_returns_some_outputs() -> None:
+    net = NetDef(name="n", op=[*OPS, operator("Negative", ["y"], ["z"])], external_output=["h", "y", "z"])
+    runs = Runs(Model.of(net, NetDef(name="init", op=FILLS)))
+    runs.pool = runs.pool.returning(["z", "h"])
+    for i in range(5):
+        found = runs.run({"x": i * X})
+        assert found.keys() == {"h", "z"}
+        np.testing.assert_allclose(found["z"], -expected(i * X))
+    assert runs.count == 3
+
+
+def test_a_run_that_fails_in_buffers_fails_without() -> None:
+    net = NetDef(name="n", op=[operator("Gather", ["t", "i"], ["y"])], external_input=["t", "i"], external_output=["y"])
+    runs = Runs(Model.of(net), t=("float32", ["N"]), i=("int64", ["M"]))
+    table = np.arange(3, dtype=np.float32)
+    for index in (0, 1, 2, 99, 1, 98):
+        feed = {"t": table, "i": np.array([index])}
+        if index > 2:
+            with pytest.raises(RunError, match="out of data bounds"):
+                runs.run(feed)
+        else:
+            np.testing.assert_array_equal(runs.run(feed)["y"], [index])

@@ -10,8 +10,8 @@ import pytest
 from conformance.recording import operator
 
 from caffe2_backend import Workspace
-from caffe2_backend.runtime.program.states import feeds
-from caffe2_backend.runtime.program.states.rotating import RotatingStates
+from caffe2_backend.runtime.program.buffers import feeds
+from caffe2_backend.runtime.program.buffers.pool import BufferPool
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 
@@ -40,11 +40,11 @@ def fetch(workspace: Workspace, blob: str = "w") -> np.ndarray[tuple[int, ...], 
     return value
 
 
-def states(workspace: Workspace) -> RotatingStates:
+def states(workspace: Workspace) -> BufferPool:
     program: Any = workspace._nets["step"].stages[0].program
     (variant,) = program._variants.values()
-    assert isinstance(variant.rotating, RotatingStates)
-    return variant.rotating
+    assert isinstance(variant.pool, BufferPool)
+    return variant.pool
 
 
 def address(workspace: Workspace, blob: str = "w") -> int:
@@ -104,7 +104,7 @@ def test_results_stay_until_they_are_written() -> None:
     assert first is not None
     for _ in range(4):
         states(workspace).run(other)
-    np.testing.assert_array_equal(first.values["w"], np.ones(6))
+    np.testing.assert_array_equal(first[0]["w"], np.ones(6))
 
 
 def test_copies_and_views_of_states_stay() -> None:
@@ -120,13 +120,13 @@ def test_copies_and_views_of_states_stay() -> None:
 def test_a_set_is_in_use_while_any_of_its_arrays_is() -> None:
     workspace = trained()
     workspace.run_net("step", 5)
-    rotating = states(workspace)
-    idle = [i for i, each in enumerate(rotating._sets) if each.is_free()]
+    pool = states(workspace)
+    idle = [i for i, each in enumerate(pool._sets) if each.is_free()]
     assert idle
-    for array in rotating._sets[idle[0]].arrays.values():
-        assert not rotating._sets[idle[0]].is_free(), array
+    for array in pool._sets[idle[0]].arrays.values():
+        assert not pool._sets[idle[0]].is_free(), array
     del array
-    assert rotating._sets[idle[0]].is_free()
+    assert pool._sets[idle[0]].is_free()
 
 
 def test_deferred_blobs_are_those_of_their_step() -> None:

@@ -30,22 +30,31 @@ class Feeds:
         self._buffers: dict[str, tuple[Any, Array]] = {}
         self._direct: dict[str, Array | DeviceTensor] = {}  # those of this run that are not copied
 
-    def set(self, given: Mapping[str, Array | DeviceTensor]) -> bool:
+    def set(self, given: Mapping[str, Any]) -> bool:
         """Take the feeds of a run; return whether bindings of earlier runs refer to buffers that were replaced."""
-        self._direct.clear()
         replaced = False
         for name, blob in self._blobs.items():
             value = given[blob]
-            if not isinstance(value, np.ndarray) or value.nbytes > self._limit:
-                self._direct[name] = value
-                replaced |= self._buffers.pop(name, None) is not None
-                continue
             found = self._buffers.get(name)
-            if found is None or found[1].shape != value.shape or found[1].dtype != value.dtype:
-                found = self._buffers[name] = self._session.buffer(value.shape, value.dtype)
-                replaced = True
-            np.copyto(found[1], value)
+            if found is None:
+                replaced |= self._place(name, value)
+                continue
+            buffer = found[1]
+            if type(value) is np.ndarray and value.shape == buffer.shape and value.dtype == buffer.dtype:
+                buffer[...] = value  # as np.copyto, in less time
+            else:
+                replaced |= self._place(name, value)
         return replaced
+
+    def _place(self, name: str, value: Array | DeviceTensor) -> bool:
+        """Copy a feed into a new buffer, if it is to be copied; return whether bindings refer to an old one."""
+        if isinstance(value, np.ndarray) and value.nbytes <= self._limit:
+            self._direct.pop(name, None)
+            self._buffers[name] = self._session.buffer(value.shape, value.dtype)
+            self._buffers[name][1][...] = value
+            return True
+        self._direct[name] = value
+        return self._buffers.pop(name, None) is not None
 
     def release(self) -> None:
         """Refer to no feed of the last run any more."""

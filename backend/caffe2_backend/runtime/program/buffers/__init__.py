@@ -1,0 +1,1 @@
+"""Memory of inputs and outputs that stays bound from run to run."""

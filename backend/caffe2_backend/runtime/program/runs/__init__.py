@@ -1,1 +1,0 @@
-"""Runs of a program again and again: what stays bound, prepared or computed later."""
