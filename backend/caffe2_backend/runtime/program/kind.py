@@ -129,7 +129,9 @@ class Last(NamedTuple):
         kind = self.kind
         if self.inputs is None:
             return self
-        if kind.states and not kind.variant.keeps_shapes:
+        if not kind.states:
+            return Last(kind, list(map(given.get, kind.names)), given) if isinstance(given, Inputs) else self
+        if not kind.variant.keeps_shapes:
             return kind.last(given, keep=False)
         left = Inputs(given)
         left.kind = kind

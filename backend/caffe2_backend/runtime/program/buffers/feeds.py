@@ -14,67 +14,78 @@ from caffe2_backend.runtime.values import Array, DeviceTensor
 COPIED: Final = 1 << 16
 
 
+class _Buffer:
+    """The memory of one feed: onnxruntime's value, and an array that shares it; None while the feed has none."""
+
+    __slots__ = ("array", "blob", "dtype", "name", "ort", "shape")
+
+    def __init__(self, name: str, blob: str) -> None:
+        self.name, self.blob = name, blob
+        self.ort: Any = None
+        self.array: Array | None = None
+        self.shape: tuple[int, ...] | None = None
+        self.dtype: np.dtype[Any] | None = None
+
+
 class Feeds:
     """The feeds of a session.
 
-    Args:
-        session: the session.
-        blobs: of its inputs that are fed, by input.
-        limit: the bytes of an array on the host up to which it is copied into a buffer.
+    Attributes:
+        direct: those of this run that are not copied, by input.
     """
 
     def __init__(self, session: Session, blobs: Mapping[str, str], limit: int | None = None) -> None:
+        """Make no buffer yet.
+
+        Args:
+            session: the session.
+            blobs: of its inputs that are fed, by input.
+            limit: the bytes of an array on the host up to which it is copied into a buffer.
+        """
         self._session = session
-        self._blobs = dict(blobs)
+        self._buffers = [_Buffer(name, blob) for name, blob in blobs.items()]
         self._limit = COPIED if limit is None else limit
-        self._buffers: dict[str, tuple[Any, Array]] = {}
-        self._direct: dict[str, Array | DeviceTensor] = {}  # those of this run that are not copied
+        self.direct: dict[str, Array | DeviceTensor] = {}
 
     def set(self, given: Mapping[str, Any]) -> bool:
         """Take the feeds of a run; return whether bindings of earlier runs refer to buffers that were replaced."""
         replaced = False
-        for name, blob in self._blobs.items():
-            value = given[blob]
-            found = self._buffers.get(name)
-            if found is None:
-                replaced |= self._place(name, value)
-                continue
-            buffer = found[1]
+        for buffer in self._buffers:
+            value = given[buffer.blob]
             if type(value) is np.ndarray and value.shape == buffer.shape and value.dtype == buffer.dtype:
-                buffer[...] = value  # as np.copyto, in less time
+                buffer.array[...] = value  # type: ignore[index] # as np.copyto, in less time
             else:
-                replaced |= self._place(name, value)
+                replaced |= self._place(buffer, value)
         return replaced
 
-    def _place(self, name: str, value: Array | DeviceTensor) -> bool:
-        """Copy a feed into a new buffer, if it is to be copied; return whether bindings refer to an old one."""
-        if isinstance(value, np.ndarray) and value.nbytes <= self._limit:
-            self._direct.pop(name, None)
-            self._buffers[name] = self._session.buffer(value.shape, value.dtype)
-            self._buffers[name][1][...] = value
-            return True
-        self._direct[name] = value
-        return self._buffers.pop(name, None) is not None
-
-    def release(self) -> None:
-        """Refer to no feed of the last run any more."""
-        self._direct.clear()
+    def _place(self, buffer: _Buffer, value: Array | DeviceTensor) -> bool:
+        """Copy a feed into new memory, if it is to be copied; return whether bindings refer to other memory."""
+        before, buffer.ort, buffer.array, buffer.shape = buffer.ort, None, None, None
+        if not isinstance(value, np.ndarray) or value.nbytes > self._limit:
+            self.direct[buffer.name] = value
+            return before is not None
+        self.direct.pop(buffer.name, None)
+        buffer.ort, buffer.array = self._session.buffer(value.shape, value.dtype)
+        buffer.array[...] = value
+        buffer.shape, buffer.dtype = value.shape, value.dtype
+        return True
 
     def bind(self, binding: Binding, inputs: Container[str]) -> None:
         """Bind the buffers of those inputs, where they are not bound yet."""
-        for name, (ort, _) in self._buffers.items():
-            if name in inputs:
-                binding.bind_input_value(name, ort)
+        for buffer in self._buffers:
+            if buffer.ort is not None and buffer.name in inputs:
+                binding.bind_input_value(buffer.name, buffer.ort)
 
     def bind_direct(self, binding: Binding) -> None:
         """Bind the feeds of this run that have no buffer."""
-        for name, value in self._direct.items():
+        for name, value in self.direct.items():
             binding.bind_input(name, value)
 
     def addresses(self) -> Iterator[int]:
         """Where the feeds are that are on the host."""
-        for ort, _ in self._buffers.values():
-            yield ort.data_ptr()
-        for value in self._direct.values():
+        for buffer in self._buffers:
+            if buffer.ort is not None:
+                yield buffer.ort.data_ptr()
+        for value in self.direct.values():
             if isinstance(value, np.ndarray):
                 yield value.ctypes.data

@@ -129,14 +129,15 @@ class BufferPool:
         if burst is not ONCE and self._pairs:
             last, source, target = self._more_steps(burst, source, target)
             orts = last or orts
+            if burst.steps > 1:
+                given = {**given, **dict(zip(self._states, self._sets[source].states, strict=True))}
         self._current = target
         # A copy, which refers to the arrays: another thread may run this net before they are in a workspace.
         found = self._sets[target].results.copy()
         if self._other:
             found.update(zip(self._other, map(self._value, orts), strict=True))
-        if burst.steps > 1:
-            given = {**given, **dict(zip(self._states, self._sets[source].states, strict=True))}
-        self._feeds.release()
+        if self._feeds.direct:
+            self._feeds.direct.clear()  # refers to no feed any more
         return found, given
 
     def _more_steps(self, burst: Burst, source: int, target: int) -> tuple[list[Any], int, int]:
@@ -166,7 +167,8 @@ class BufferPool:
         binding = self._bindings.get((source, target))
         if binding is None:
             binding = self._bindings[source, target] = self._bind(source, target)
-        self._feeds.bind_direct(binding)
+        if self._feeds.direct:
+            self._feeds.bind_direct(binding)
         return binding
 
     def _run_bound(self, binding: Binding) -> list[Any]:

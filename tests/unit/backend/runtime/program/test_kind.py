@@ -190,3 +190,13 @@ def test_a_training_net_is_of_one_kind_only_while_all_sizes_stay() -> None:
     space.feed("x", np.ones(5, np.float32))
     space.run_net("step")
     np.testing.assert_array_equal(space.fetch("w"), [8, 8])
+
+
+def test_the_inputs_of_the_last_run_are_recognized_as_they_are() -> None:
+    program = Program(NetDef(name="net", op=[operator("Relu", ["x"], ["y"])]))
+    for x in (X, X + 1, X + 2):
+        for _ in range(3):
+            program.run(program.collect({"x": x}))
+            left = program.recognize({"x": x}.get)
+            assert left is not None
+            assert program.recognize({"x": x}.get) is left
