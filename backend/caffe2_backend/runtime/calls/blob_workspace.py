@@ -18,12 +18,12 @@ from caffe2_backend.runtime.blobs.files import IsolatedFiles
 from caffe2_backend.runtime.blobs.frame import Frame
 from caffe2_backend.runtime.blobs.host_fills import parameter_value, run_stored_fills, stored_fills
 from caffe2_backend.runtime.blobs.results import DeferredBlob, Results, value_of
-from caffe2_backend.runtime.calls.nets_run_once import NetsRunOnce
-from caffe2_backend.runtime.calls.prepared import PreparedNet, prepare_net
 from caffe2_backend.runtime.devices.device_names import CPU, device_name
 from caffe2_backend.runtime.host.registry import has_host_operators
 from caffe2_backend.runtime.memory import lack_of_memory
 from caffe2_backend.runtime.placement.report import Placement
+from caffe2_backend.runtime.plans.nets_run_once import NetsRunOnce
+from caffe2_backend.runtime.plans.prepared_net import PreparedNet, prepare_net
 from caffe2_backend.runtime.process_bound import ProcessBound
 from caffe2_backend.runtime.sessions.device_choice import choose_device, option_target
 from caffe2_backend.runtime.sessions.onnxruntime_library import copy_to_device, real_device

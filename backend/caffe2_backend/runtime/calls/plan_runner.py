@@ -59,12 +59,12 @@ def run_plan(workspace: Workspace, plan: PlanDef) -> None:
     here = Location(plan.name or "plan")
     for step in plan.execution_step:
         _validate(step, nets, here)
-    scope = _Scope(workspace, nets)
+    space = _PlanWorkspace(workspace, nets)
     for step in plan.execution_step:
         if not step.create_workspace:
-            scope.create_nets(step)
+            space.create_nets(step)
     for step in plan.execution_step:
-        _run_step(step, scope, lambda: True)
+        _run_step(step, space, lambda: True)
 
 
 def _validate(step: ExecutionStep, nets: Mapping[str, NetDef], outer: Location) -> None:
@@ -83,7 +83,7 @@ def _validate(step: ExecutionStep, nets: Mapping[str, NetDef], outer: Location) 
         _validate(substep, nets, here)
 
 
-class _Scope:
+class _PlanWorkspace:
     """A workspace, and which nets of the plan were created in it."""
 
     def __init__(self, workspace: Workspace, nets: Mapping[str, NetDef]) -> None:
@@ -92,8 +92,8 @@ class _Scope:
         self._created: set[str] = set()
         self._lock = threading.Lock()
 
-    def child(self) -> _Scope:
-        return _Scope(self.workspace.child(), self._nets)
+    def child(self) -> _PlanWorkspace:
+        return _PlanWorkspace(self.workspace.child(), self._nets)
 
     def create_nets(self, step: ExecutionStep) -> None:
         """Create the nets of a step and its substeps, except those that run in a workspace of their own."""
@@ -124,33 +124,33 @@ class _Scope:
         return bool(value.reshape(-1)[0])
 
 
-def _run_step(step: ExecutionStep, outer: _Scope, go_on: _GoOn) -> None:
+def _run_step(step: ExecutionStep, outer: _PlanWorkspace, go_on: _GoOn) -> None:
     """Run a step while ``go_on`` is true."""
-    scope = outer
+    space = outer
     if step.create_workspace:
-        scope = outer.child()
-        scope.create_nets(step)
-    parts = _parts(step, scope)
+        space = outer.child()
+        space.create_nets(step)
+    parts = _parts(step, space)
     concurrent = step.concurrent_substeps and len(step.substep) > 1
     instances = max(step.num_concurrent_instances, 1) if step.substep else 1
-    with _reporting(step, scope, go_on):
+    with _reporting(step, space, go_on):
         if len(step.network) == 1 and not step.HasField("should_stop_blob") and not is_concurrent():
-            scope.workspace.run_net(step.network[0], _times(step))  # in bursts, where the net is tiny
+            space.workspace.run_net(step.network[0], _times(step))  # in bursts, where the net is tiny
             return
-        loop = None if is_concurrent() or instances > 1 else scope.counted_loop(step)
-        if loop is not None and loop.run(scope.workspace, go_on):
+        loop = None if is_concurrent() or instances > 1 else space.counted_loop(step)
+        if loop is not None and loop.run(space.workspace, go_on):
             return
         for _ in _turns(step):
             if not go_on():
                 return
             if concurrent or instances > 1:
                 _run_together(list(parts) * instances, go_on)
-                if _stops(step, scope):
+                if _stops(step, space):
                     return
                 continue
             for part in parts:
                 part(go_on)
-                if _stops(step, scope):
+                if _stops(step, space):
                     return
 
 
@@ -165,20 +165,20 @@ def _times(step: ExecutionStep) -> int:
     return step.num_iter if step.HasField("num_iter") else 1
 
 
-def _stops(step: ExecutionStep, scope: _Scope) -> bool:
-    return step.HasField("should_stop_blob") and scope.is_true(step.should_stop_blob)
+def _stops(step: ExecutionStep, space: _PlanWorkspace) -> bool:
+    return step.HasField("should_stop_blob") and space.is_true(step.should_stop_blob)
 
 
-def _parts(step: ExecutionStep, scope: _Scope) -> Sequence[_Part]:
+def _parts(step: ExecutionStep, space: _PlanWorkspace) -> Sequence[_Part]:
     """What an iteration of a step runs."""
     if step.network:
-        return [partial(_run_net, name, scope) for name in step.network]
-    return [partial(_run_step, substep, scope) for substep in step.substep if not substep.HasField("run_every_ms")]
+        return [partial(_run_net, name, space) for name in step.network]
+    return [partial(_run_step, substep, space) for substep in step.substep if not substep.HasField("run_every_ms")]
 
 
-def _run_net(name: str, scope: _Scope, go_on: _GoOn) -> None:
+def _run_net(name: str, space: _PlanWorkspace, go_on: _GoOn) -> None:
     del go_on
-    scope.workspace.run_net(name)
+    space.workspace.run_net(name)
 
 
 def _run_together(parts: Sequence[_Part], go_on: _GoOn) -> None:
@@ -209,15 +209,15 @@ def _run_together(parts: Sequence[_Part], go_on: _GoOn) -> None:
 
 
 @contextmanager
-def _reporting(step: ExecutionStep, scope: _Scope, go_on: _GoOn) -> Iterator[None]:
+def _reporting(step: ExecutionStep, space: _PlanWorkspace, go_on: _GoOn) -> Iterator[None]:
     """Run a step's report net and its periodic substeps in threads, and each once at the end."""
     with ExitStack() as stack:
         if step.report_net:
-            run = partial(_run_net, step.report_net, scope, go_on)
+            run = partial(_run_net, step.report_net, space, go_on)
             stack.enter_context(_periodically(max(step.report_interval, 1), run, "report_net"))
         for substep in step.substep:
             if substep.HasField("run_every_ms"):
-                run = partial(_run_step, substep, scope, go_on)
+                run = partial(_run_step, substep, space, go_on)
                 stack.enter_context(_periodically(max(substep.run_every_ms, 1) / 1000, run, "report step"))
         yield
 

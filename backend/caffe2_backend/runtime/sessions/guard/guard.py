@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import onnx
 
+from caffe2_backend.runtime.sessions.guard.checks import OPERATORS, InputNeed, checks_of
 from caffe2_backend.runtime.sessions.guard.edits import edited
 from caffe2_backend.runtime.sessions.guard.outline import outline
-from caffe2_backend.runtime.sessions.guard.plan import OPERATORS, InputNeed, plan_of
 from caffe2_bridge.diagnostics import RunError
 
 
@@ -47,17 +47,17 @@ class Guard:
         found = outline(model, OPERATORS)
         if found is None:
             return cls(model)
-        plan = plan_of(found)
-        edits = [edit for edit in plan.edits if adds_checks or edit.need is None]
+        checks = checks_of(found)
+        edits = [edit for edit in checks.edits if adds_checks or edit.need is None]
         if not edits:
-            return cls(model, inputs=plan.inputs)
+            return cls(model, inputs=checks.inputs)
         folder = ""
         if isinstance(model, str):
             folder = os.path.dirname(os.path.abspath(model))  # noqa: PTH100, PTH120 - links stay: the folder is the model's
             proto = onnx.load(model, load_external_data=False)  # noqa: TID251 - a file that was admitted
         else:
             proto = onnx.ModelProto.FromString(model)
-        return cls(edited(proto, edits), folder, plan.inputs)
+        return cls(edited(proto, edits), folder, checks.inputs)
 
     def check(self, feed: Mapping[str, Any]) -> None:
         """Raise RunError for values of inputs that are not what they must be."""

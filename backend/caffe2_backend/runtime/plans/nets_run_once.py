@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from caffe2_backend.runtime.calls.prepared import PreparedNet, is_init_net
+from caffe2_backend.runtime.plans.prepared_net import PreparedNet, is_init_net
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
 _KEPT: Final = 256

@@ -46,14 +46,14 @@ class InputNeed:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Checks:
     """What is checked of inputs, and what is changed in the model."""
 
     inputs: tuple[InputNeed, ...] = ()
     edits: tuple[Edit, ...] = ()
 
 
-def plan_of(outline: onnx.ModelProto) -> Plan:
+def checks_of(outline: onnx.ModelProto) -> Checks:
     """The checks of a model, of which the weights are not needed.
 
     Raises RunError for a node that ends the process whatever the inputs are.
@@ -61,14 +61,14 @@ def plan_of(outline: onnx.ModelProto) -> Plan:
     try:
         scopes = scopes_of(outline)
     except ConversionError:  # nested too deeply: onnxruntime refuses it
-        return Plan()
-    planner = _Planner(outline)
+        return Checks()
+    collector = _Collector(outline)
     for index, scope in enumerate(scopes):
-        planner.add(index, scope)
-    return Plan(tuple(dict.fromkeys(planner.inputs)), tuple(planner.edits))
+        collector.add(index, scope)
+    return Checks(tuple(dict.fromkeys(collector.inputs)), tuple(collector.edits))
 
 
-class _Planner:
+class _Collector:
     """Collects the checks of nodes; infers shapes when the first is needed that the weights do not give."""
 
     def __init__(self, outline: onnx.ModelProto) -> None:

@@ -10,11 +10,12 @@ from caffe2_backend.runtime.blobs.burst import ONCE, Burst
 from caffe2_backend.runtime.blobs.frame import Frame
 from caffe2_backend.runtime.blobs.host_fills import run_fill, split_fills
 from caffe2_backend.runtime.blobs.results import Blobs, Results
-from caffe2_backend.runtime.host.collecting import CollectingFrame
 from caffe2_backend.runtime.host.registry import require_known_operators
-from caffe2_backend.runtime.host.stages import Stage, TensorStage, make_stages
 from caffe2_backend.runtime.memory import lack_of_memory
 from caffe2_backend.runtime.placement.report import Placement
+from caffe2_backend.runtime.plans.collecting import CollectingFrame
+from caffe2_backend.runtime.plans.stages import Stage, make_stages
+from caffe2_backend.runtime.plans.tensor_stage import TensorStage
 from caffe2_backend.runtime.sessions.session_options import SessionOptions
 from caffe2_backend.runtime.values import Tensor
 from caffe2_bridge.diagnostics import Location

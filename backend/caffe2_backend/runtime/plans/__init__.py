@@ -1,0 +1,1 @@
+"""Nets ready to run: cut into stages, one after another on the blobs of a workspace."""
