@@ -14,6 +14,7 @@ from caffe2_bridge.netdef.nested import operators_in
 from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.interop.bodies import proto_nodes
 from caffe2_frontend.interop.domains import standard_type
+from caffe2_frontend.interop.operators import RECURRENT
 
 Kind = Literal["image info", "anchors", "boxes", "probabilities", "positive"]
 # Returns the shape of a blob; None if it is unknown.
@@ -106,7 +107,7 @@ def _graph_roles(graph: onnx.GraphProto) -> dict[str, Role]:
     roles: dict[str, Role] = {}
     sizes = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
     for node in proto_nodes(graph):
-        if standard_type(node) in ("LSTM", "GRU", "RNN") and len(node.input) > 4:
+        if standard_type(node) in RECURRENT and len(node.input) > 4:
             roles[node.input[4]] = Role(steps=True)
         elif standard_type(node) == "Gather" and node.input[0] in sizes:
             axis = next((a.i for a in node.attribute if a.name == "axis"), 0)

@@ -20,12 +20,9 @@ from caffe2_bridge.bounds import is_possible_shape
 from caffe2_bridge.diagnostics import Diagnostic, Location
 from caffe2_frontend.interop.domains import STANDARD_DOMAINS
 from caffe2_frontend.interop.inference.value_types import nested_types
+from caffe2_frontend.interop.operators import BODIES
 
 _LARGEST_VERSION: Final = 2**31 - 1  # that ONNX can look up
-# The attributes of ONNX's own operators that are bodies.
-_BODIES: Final[Mapping[str, tuple[str, ...]]] = {
-    "If": ("then_branch", "else_branch"), "Loop": ("body",), "Scan": ("body",), "SequenceMap": ("body",),
-}  # fmt: skip
 # The field that holds the value of an attribute of a type whose value is a message.
 _FIELDS: Final = {
     onnx.AttributeProto.GRAPH: "g", onnx.AttributeProto.TENSOR: "t",
@@ -114,7 +111,7 @@ def _check_nodes(scope: Scope) -> Iterator[Diagnostic]:
             reasons += _attribute_faults(attribute, in_function=in_function)
         if node.domain in STANDARD_DOMAINS:
             graphs = {a.name for a in node.attribute if a.type == onnx.AttributeProto.GRAPH}
-            bodies = _BODIES.get(node.op_type, ())
+            bodies = BODIES.get(node.op_type, ())
             reasons += [f"attribute {name!r} must be a graph" for name in bodies if name not in graphs]
         for reason in reasons:
             yield Diagnostic("malformed-model", reason, scope.at(index))

@@ -12,8 +12,7 @@ from caffe2_backend.opsets.rules import Rules
 
 rules = Rules()
 
-OF_BOOLS: Final = frozenset({"And", "Equal", "Greater", "Less", "Or", "Xor"})
-_BROADCAST: Final = ("Add", "Sub", "Mul", "Div", "Pow", *sorted(OF_BOOLS))
+_BROADCAST: Final = ("Add", "And", "Div", "Equal", "Greater", "Less", "Mul", "Or", "Pow", "Sub", "Xor")
 _SUFFIX: Final = -1  # the axis of a second operand that is aligned with the last dims of the first
 
 

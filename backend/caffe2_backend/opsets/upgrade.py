@@ -21,6 +21,7 @@ from caffe2_frontend.interop.domains import is_standard
 from caffe2_frontend.interop.files.strip_weights import without_weights
 from caffe2_frontend.interop.inference.shape_inference import infer_shapes
 from caffe2_frontend.interop.names import Names
+from caffe2_frontend.interop.operators import COMPARISONS, LOGIC
 
 _RULES: Final = Rules(legacy.rules, meaning.rules)
 _FIRST_MODERN: Final = 7  # the first opset of ONNX's converter
@@ -104,7 +105,7 @@ class _Upgrade:
         sketch = self._model.clone()
         for node in _nodes(sketch):
             if node.outputs and node.outputs[0].name in waiting:
-                boolean = node.op_type in legacy.OF_BOOLS
+                boolean = node.op_type in LOGIC | COMPARISONS
                 node.op_type = "Cast" if boolean else "Identity"
                 node.attributes.clear()
                 if boolean:

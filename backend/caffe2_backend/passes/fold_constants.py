@@ -16,20 +16,13 @@ from caffe2_backend.state import Import
 from caffe2_bridge.passes import InPlacePass
 from caffe2_frontend.interop.bodies import all_nodes
 from caffe2_frontend.interop.domains import is_standard, standard_type
+from caffe2_frontend.interop.operators import LOOPS, RANDOM, SIZED_BY_CONTENTS, UNENDING
 
 logger = logging.getLogger(__name__)
 
 _LARGEST: Final = 1024  # elements of what is folded: shapes, lists of axes, conditions, but not weights
 # Operators that are not folded although their operands are constants.
-_NEVER_FOLDED: Final = frozenset({
-    "Bernoulli", "Constant", "DequantizeLinear", "DynamicQuantizeLinear", "Loop", "Multinomial", "QuantizeLinear",
-    "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Scan",
-})  # fmt: skip
-# Operators whose results are as large as their operands' contents say; ONNX infers the size unless they are malformed.
-_SIZED_BY_CONTENTS: Final = frozenset({
-    "AffineGrid", "BlackmanWindow", "CenterCropPad", "Col2Im", "DFT", "Expand", "HammingWindow", "HannWindow",
-    "MaxUnpool", "MelWeightMatrix", "OneHot", "Pad", "Range", "Resize", "STFT", "Tile", "Upsample",
-})  # fmt: skip
+_NEVER_FOLDED: Final = RANDOM | LOOPS | {"Constant", "DequantizeLinear", "DynamicQuantizeLinear", "QuantizeLinear"}
 
 
 class FoldConstants(InPlacePass[Import]):
@@ -168,8 +161,7 @@ def _should_fold(node: ir.Node) -> bool | None:
             [-1] if operand is None or operand.const_value is None else operand.const_value.numpy().reshape(-1).tolist()
         )
         return min(dims, default=0) >= 0 and math.prod(dims) <= _LARGEST
-    # ONNX's reference evaluator does not end for a GatherElements whose operands have other shapes than they should.
-    is_unsafe = node.op_type in {"Optional", "GatherElements"}
+    is_unsafe = node.op_type == "Optional" or node.op_type in UNENDING
     return False if node.op_type.startswith("Sequence") or is_unsafe or _is_large(node) else None
 
 
@@ -178,6 +170,6 @@ def _is_large(node: ir.Node) -> bool:
     given = sum(value.const_value.size for value in node.inputs if value is not None and value.const_value is not None)
     shapes = (value.shape for value in node.outputs)
     known = [math.prod(shape.numpy()) for shape in shapes if shape is not None and shape.is_static()]
-    if len(known) < len(node.outputs) and node.op_type in _SIZED_BY_CONTENTS:
+    if len(known) < len(node.outputs) and node.op_type in SIZED_BY_CONTENTS:
         return True
     return sum(known) > max(given, _LARGEST)

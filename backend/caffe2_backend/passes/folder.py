@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import onnx
 import onnx_ir as ir
@@ -12,11 +12,7 @@ from caffe2_bridge.bounds import MAX_UNROLLED
 from caffe2_frontend.interop.constants import string_tensor
 from caffe2_frontend.interop.domains import is_standard
 from caffe2_frontend.interop.inference.node_inference import infer_if_possible
-
-_WINDOWED: Final = frozenset({
-    "AveragePool", "Col2Im", "Conv", "ConvInteger", "ConvTranspose", "DeformConv", "LpPool", "MaxPool", "MaxRoiPool",
-    "MaxUnpool", "QLinearConv", "RoiAlign",
-})  # fmt: skip
+from caffe2_frontend.interop.operators import WINDOWED
 
 
 class Folder(FoldConstantsPass):
@@ -79,7 +75,7 @@ def _is_left(node: ir.Node) -> bool:
         return True
     if not is_standard(node):
         return False
-    return node.op_type == "Size" or node.op_type in _WINDOWED or (node.op_type == "SplitToSequence" and _is_fine(node))
+    return node.op_type == "Size" or node.op_type in WINDOWED or (node.op_type == "SplitToSequence" and _is_fine(node))
 
 
 def _is_fine(split: ir.Node) -> bool:

@@ -16,6 +16,7 @@ from caffe2_frontend.interop.bodies import all_nodes, has_bodies
 from caffe2_frontend.interop.domains import is_standard
 from caffe2_frontend.interop.files.strip_weights import drop_generated_dim_names
 from caffe2_frontend.interop.inference.node_inference import infer_if_possible
+from caffe2_frontend.interop.operators import LOOPS
 
 _OWN_FORMALS: Final = 2  # the iteration number and the condition of a Loop's body
 _SCAN_WITHOUT_BATCH: Final = 9  # the first opset of Scan without a batch axis
@@ -43,7 +44,7 @@ def infer_loop_shapes(model: ir.Model) -> None:
     """Infer the shapes of the states of a model's loops, in place."""
     nodes = list(all_nodes(model.graph))
     scans = model.opset_imports.get("", _SCAN_WITHOUT_BATCH) >= _SCAN_WITHOUT_BATCH
-    kinds = ("Loop", "Scan") if scans else ("Loop",)
+    kinds = LOOPS if scans else LOOPS - {"Scan"}
     loops = [node for node in nodes if node.op_type in kinds and is_standard(node)]
     if loops:
         _Inference(model, loops, is_exact=not any(map(_is_inferred_wrong, nodes))).run()

@@ -9,6 +9,7 @@ from caffe2_backend.state import Import
 from caffe2_bridge.passes import InPlacePass
 from caffe2_frontend.interop.bodies import all_nodes
 from caffe2_frontend.interop.domains import is_standard
+from caffe2_frontend.interop.operators import LOOPS
 
 
 class ReinferShapes(InPlacePass[Import]):
@@ -27,7 +28,7 @@ class ReinferShapes(InPlacePass[Import]):
         make_names_unique(state.model)  # inference finds values by name
         kept = {value for value in state.model.graph.outputs if not value.uses()}
         for node in all_nodes(state.model.graph):
-            if node.op_type in ("Loop", "Scan") and is_standard(node):
+            if node.op_type in LOOPS and is_standard(node):
                 kept.update(node.attributes["body"].as_graph().outputs)
         values = [
             value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import ClassVar, Final
+from typing import ClassVar
 
 import onnx_ir as ir
 
@@ -17,11 +17,9 @@ from caffe2_bridge.passes import InPlacePass
 from caffe2_frontend.interop.bodies import all_nodes
 from caffe2_frontend.interop.domains import is_standard
 from caffe2_frontend.interop.names import Names
+from caffe2_frontend.interop.operators import SEQUENCE_MAKERS, SEQUENCE_READERS
 
 logger = logging.getLogger(__name__)
-
-_MAKERS: Final = frozenset({"SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert", "SplitToSequence"})
-_READERS: Final = frozenset({"ConcatFromSequence", "SequenceAt", "SequenceLength"})
 
 
 class RemoveSequences(InPlacePass[Import]):
@@ -38,7 +36,7 @@ class RemoveSequences(InPlacePass[Import]):
     def __call__(self, state: Import) -> None:
         """Replace the sequences of the model."""
         model = state.model
-        if not any(node.op_type in _MAKERS for node in all_nodes(model.graph)):
+        if not any(node.op_type in SEQUENCE_MAKERS for node in all_nodes(model.graph)):
             return
         if state.options.carries_nodes:
             logger.debug("sequences kept: operators may be carried")
@@ -92,7 +90,7 @@ class _Remover:
         self._graph(self._main)
         self._drop_unread()
         self._require_all_dropped()
-        kept = sum(node.op_type in _MAKERS for node in all_nodes(self._main))
+        kept = sum(node.op_type in SEQUENCE_MAKERS for node in all_nodes(self._main))
         if kept:
             logger.debug("%d operators on sequences cannot be expressed by tensors", kept)
 
@@ -109,12 +107,12 @@ class _Remover:
         for node in tuple(graph):
             if not is_standard(node):
                 continue
-            if node.op_type in _MAKERS or node.op_type == "Identity":
+            if node.op_type in SEQUENCE_MAKERS or node.op_type == "Identity":
                 made = self._made(node, self._emitter.at(node))
                 if made is not None:
                     self._known[node.outputs[0]] = made
                     self._done.append(node)
-            elif node.op_type in _READERS:
+            elif node.op_type in SEQUENCE_READERS:
                 self._read(node, self._emitter.at(node))
             elif node.op_type == "Loop" and self._loops:
                 self._loop(node)

@@ -16,31 +16,15 @@ from caffe2_backend.lowering.op import Op
 from caffe2_backend.lowering.value import Value
 from caffe2_backend.recurrent.network import recurrent_network
 from caffe2_backend.recurrent.sequence_lengths import length_mask, reversed_steps
+from caffe2_frontend.interop.operators import PLAIN_ACTIVATIONS, RECURRENT, Recurrence
 from caffe2_frontend.interop.types import FLOAT
 
 family = Family("recurrent")
 
 Function = Callable[[Op, Value], Value]
 
-_PLAIN: Final = ("Sigmoid", "Tanh", "Relu", "Softsign", "Softplus")
 _WITH_ALPHA: Final = {"LeakyRelu": 0.01, "ThresholdedRelu": 1.0, "Elu": 1.0}
 _WITH_BOTH: Final = {"HardSigmoid": (0.2, 0.5), "Affine": (1.0, 0.0), "ScaledTanh": (1.0, 1.0)}
-
-
-@dataclass(frozen=True)
-class _Kind:
-    """A recurrent operator: the numbers of gates and states, and the default activations of a direction."""
-
-    gates: int
-    states: int
-    functions: tuple[str, ...]
-
-
-_KINDS: Final = {
-    "RNN": _Kind(1, 1, ("Tanh",)),
-    "GRU": _Kind(3, 1, ("Sigmoid", "Tanh")),
-    "LSTM": _Kind(4, 2, ("Sigmoid", "Tanh", "Tanh")),
-}
 
 
 @dataclass(frozen=True)
@@ -66,7 +50,7 @@ def recurrent(op: Op) -> tuple[Value | None, ...]:
     ``GRU``, ``RNN`` likewise: RecurrentNetwork, one for each direction. X is [T, N, I], W [D, G*H, I], R [D, G*H, H],
     B [D, 2*G*H], the lengths [N], the initial states [D, N, H], with D directions, G gates and H hidden elements.
     """
-    kind = _KINDS[op.type]
+    kind = RECURRENT[op.type]
     direction = op.args.text("direction", default="forward")
     directions = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}.get(direction)
     if directions is None:
@@ -88,7 +72,7 @@ def recurrent(op: Op) -> tuple[Value | None, ...]:
     lasts: list[list[Value]] = [[] for _ in range(kind.states)]
     mask = None if lengths is None or not op.wants(0) else length_mask(op, x, lengths)
     for d, is_reverse in enumerate(directions):
-        input_bias, bias = _biases(op, d, kind.gates * hidden)
+        input_bias, bias = _biases(op, d, len(kind.gates) * hidden)
         weights, recurrence, peepholes = _of_direction(op, 1, d), _of_direction(op, 2, d), _peepholes(op, d, hidden)
         ordered = [_in_unit_order(op, each) for each in (weights, recurrence, input_bias, bias)]
         unit = _is_unit(op, d, clip=clip, forget=forget) and None not in ordered
@@ -169,15 +153,15 @@ def _initial(op: Op, index: int, direction: int, hidden: int, *, batch_first: bo
     return slice_axis(op, state, 0, direction, direction + 1)
 
 
-def _functions(op: Op, kind: _Kind, directions: int) -> list[tuple[Function, ...]]:
+def _functions(op: Op, kind: Recurrence, directions: int) -> list[tuple[Function, ...]]:
     """The activations of each direction. The lists of alphas and betas hold values for those that have them only."""
-    names = op.args.texts("activations", default=()) or kind.functions * directions
+    names = op.args.texts("activations", default=()) or kind.activations * directions
     alphas = list(op.args.numbers("activation_alpha", default=()))
     betas = list(op.args.numbers("activation_beta", default=()))
-    count = len(kind.functions)
+    count = len(kind.activations)
     if len(names) != count * directions:
         op.unsupported(f"activations must be {count * directions} names, not {len(names)}")
-    known = {name.lower(): name for name in (*_PLAIN, *_WITH_ALPHA, *_WITH_BOTH)}
+    known = {name.lower(): name for name in (*PLAIN_ACTIVATIONS, *_WITH_ALPHA, *_WITH_BOTH)}
     functions: list[Function] = []
     for name in names:
         proper = known.get(name.lower())

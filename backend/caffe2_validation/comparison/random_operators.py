@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import onnx
 
@@ -15,15 +15,11 @@ from caffe2_bridge.init.fills import RANDOM
 from caffe2_bridge.init.random_operators import is_random
 from caffe2_bridge.model import Model
 from caffe2_bridge.netdef.views import NetView
+from caffe2_frontend.interop import operators
 from caffe2_frontend.interop.bodies import proto_nodes
 from caffe2_frontend.interop.domains import standard_type
 from caffe2_validation.runtimes import AnyModel
 
-_NODES: Final = frozenset(
-    {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"}
-)
-# Outputs depend on the shape of the operand alone; of the other random operators they are random anyway.
-_SHAPE_ONLY: Final = frozenset({"Shape", "Size"})
 # The operands and outputs of an operator with those of its bodies, whether outputs depend on values of the operands
 # (and not on shapes alone), and whether it draws.
 _Step: TypeAlias = tuple[Iterable[str], Iterable[str], bool, bool]
@@ -44,7 +40,7 @@ def _net_steps(model: Model) -> Iterator[_Step]:
     for op in (*model.init.rest, *NetView(model.predict_net).ops):
         ops = [op, *inner_operators(op)]
         reads = {name for each in ops for name in each.inputs}
-        yield reads, op.outputs, op.type not in _SHAPE_ONLY, any(map(is_random, ops))
+        yield reads, op.outputs, op.type not in operators.MEASURES, any(map(is_random, ops))
 
 
 def _graph_steps(graph: onnx.GraphProto) -> Iterator[_Step]:
@@ -53,8 +49,8 @@ def _graph_steps(graph: onnx.GraphProto) -> Iterator[_Step]:
     for node in graph.node:
         nodes = list(proto_nodes(onnx.GraphProto(node=[node])))
         reads = {name for each in nodes for name in each.input}
-        draws = any(standard_type(each) in _NODES or _is_training(each, constant) for each in nodes)
-        yield reads, node.output, standard_type(node) not in _SHAPE_ONLY, draws
+        draws = any(standard_type(each) in operators.RANDOM or _is_training(each, constant) for each in nodes)
+        yield reads, node.output, standard_type(node) not in operators.MEASURES, draws
 
 
 def _is_training(node: onnx.NodeProto, constant: Mapping[str, bool]) -> bool:

@@ -13,14 +13,12 @@ import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 import onnx_ir as ir
 
 from caffe2_frontend.interop.domains import standard_type
+from caffe2_frontend.interop.operators import COMMUTATIVE
 from caffe2_validation.diagnose.canonical import constant, every_value
-
-_COMMUTATIVE: Final = frozenset({"Add", "Mul", "And", "Or", "Xor", "Equal", "Max", "Min", "Sum"})
 
 
 @dataclass
@@ -124,7 +122,7 @@ def _by_digest(model: ir.Model, *, contents: bool) -> Mapping[str, list[ir.Value
 def _digest_graph(graph: ir.Graph, digests: dict[ir.Value, str]) -> None:
     for node in graph:
         operands = ["" if value is None else digests.get(value, "?") for value in node.inputs]
-        if standard_type(node) in _COMMUTATIVE:
+        if standard_type(node) in COMMUTATIVE:
             operands.sort()
         parts = [node.domain, node.op_type, *operands]
         for name, attribute in sorted(node.attributes.items()):
@@ -176,7 +174,7 @@ def _signature(node: ir.Node, found: Alignment, *, left: bool) -> tuple[object, 
             operands.append(id(value if left else found.right[value]))
         else:
             return None
-    if standard_type(node) in _COMMUTATIVE:
+    if standard_type(node) in COMMUTATIVE:
         operands.sort(key=str)
     return (*_kind(node), *operands)
 
@@ -230,7 +228,7 @@ def _operands(one: ir.Node, other: ir.Node, found: Alignment) -> Iterator[tuple[
     """Candidate pairs of operands: by position; of commutative nodes, among those that are not paired yet."""
     ours: Sequence[ir.Value | None] = one.inputs
     theirs: Sequence[ir.Value | None] = other.inputs
-    if standard_type(one) in _COMMUTATIVE:
+    if standard_type(one) in COMMUTATIVE:
         ours = [value for value in ours if value not in found.left]
         theirs = [value for value in theirs if value not in found.right]
         rest = list(theirs)

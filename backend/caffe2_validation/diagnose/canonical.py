@@ -13,13 +13,11 @@ from onnx_ir.passes import common
 from caffe2_bridge.diagnostics import RunError
 from caffe2_frontend.interop.bodies import has_bodies
 from caffe2_frontend.interop.domains import is_standard
+from caffe2_frontend.interop.operators import RANDOM
 from caffe2_validation.diagnose.expand_rnn import expand_recurrent
 
 # Maximum number of elements of a folded constant; larger ones are still computed by their node.
 _MOST_FOLDED: Final = 1 << 26
-_RANDOM: Final = frozenset(
-    {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial"}
-)
 
 
 def canonical(model: onnx.ModelProto) -> ir.Model:
@@ -117,7 +115,7 @@ def _fold(model: ir.Model) -> None:
 
 
 def _is_foldable(node: ir.Node) -> bool:
-    if not is_standard(node) or node.op_type in _RANDOM or not any(node.inputs):
+    if not is_standard(node) or node.op_type in RANDOM or not any(node.inputs):
         return False
     if has_bodies(node):
         return False

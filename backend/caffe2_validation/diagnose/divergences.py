@@ -15,6 +15,7 @@ from typing import Final
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.model import Model
 from caffe2_bridge.storage import AnyPath
+from caffe2_frontend.interop.operators import LOOPS, RECURRENT
 from caffe2_validation.diagnose.node_origins import first_step
 from caffe2_validation.inputs.specs import Case
 from caffe2_validation.lockstep.reference_feeder import PointPair, ReferenceFeeder, points_of
@@ -25,7 +26,7 @@ from caffe2_validation.sides import Side
 from caffe2_validation.values import TOLERANCES, Difference, Tolerance
 
 _MOST_GROWTH: Final = 400
-_SEQUENCES: Final = frozenset(["RecurrentNetwork", "Recurrent", "LSTM", "GRU", "RNN", "Scan", "Loop"])
+_SEQUENCES: Final = LOOPS.union(RECURRENT, {"RecurrentNetwork", "Recurrent"})
 
 
 def find_divergences(

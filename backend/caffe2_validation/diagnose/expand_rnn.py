@@ -9,6 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_frontend.interop.domains import is_standard
+from caffe2_frontend.interop.operators import PLAIN_ACTIVATIONS, RECURRENT
 
 # Metadata key of nodes of an expansion: the type of the recurrent operator.
 EXPANDED: Final = "expanded"
@@ -16,13 +17,7 @@ EXPANDED: Final = "expanded"
 STATE: Final = "state"
 Emit = Callable[..., Any]
 
-_GATES: Final[Mapping[str, tuple[str, ...]]] = {"LSTM": ("i", "o", "f", "c"), "GRU": ("z", "r", "h"), "RNN": ("i",)}
-_STATES: Final[Mapping[str, int]] = {"LSTM": 2, "GRU": 1, "RNN": 1}
-_DEFAULTS: Final[Mapping[str, tuple[str, ...]]] = {
-    "LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh"), "RNN": ("Tanh",),
-}  # fmt: skip
-# Activations without alpha and beta.
-_PLAIN: Final = {name.lower(): name for name in ("Sigmoid", "Tanh", "Relu", "Softsign", "Softplus")}
+_PLAIN: Final = {name.lower(): name for name in PLAIN_ACTIVATIONS}
 _DIRECTIONS: Final = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 
 
@@ -40,7 +35,7 @@ def expand_recurrent(model: ir.Model) -> int:
 
 def can_expand(node: ir.Node) -> bool:
     """Whether a node is an LSTM, GRU or RNN that :func:`expand_recurrent` expands."""
-    if not is_standard(node) or node.op_type not in _GATES or node.attributes.get_int("layout"):
+    if not is_standard(node) or node.op_type not in RECURRENT or node.attributes.get_int("layout"):
         return False
     names = node.attributes.get_strings("activations", ())
     fits = node.attributes.get_string("direction", "forward") in _DIRECTIONS
@@ -70,15 +65,16 @@ class _Nodes:
 
 class _Cell:
     def __init__(self, node: ir.Node) -> None:
-        self._node, self._kind = node, node.op_type
+        self._node, self._kind, self._facts = node, node.op_type, RECURRENT[node.op_type]
         self._prefix = str(node.outputs[0].name or node.name or node.op_type)
         if not node.outputs[0].name:
             self._prefix = next((str(v.name) for v in node.outputs if v.name), self._prefix)
         self._metadata = {**node.metadata_props, EXPANDED: node.op_type}
         self._out = _Nodes(f"{self._prefix}/{self._kind}", self._metadata)
         self._directions = _DIRECTIONS[node.attributes.get_string("direction", "forward") or "forward"]
+        usual = self._facts.activations * len(self._directions)
         given = node.attributes.get_strings("activations", ()) or ()
-        self._activations = [_PLAIN[name.lower()] for name in given] or [*_DEFAULTS[self._kind] * len(self._directions)]
+        self._activations = [_PLAIN[name.lower()] for name in given] or [*usual]
         self._clip = node.attributes.get_float("clip", 0.0)
 
     def _input(self, index: int) -> ir.Value | None:
@@ -92,7 +88,7 @@ class _Cell:
         results = [_joined(emit, [emit("Unsqueeze", steps, one) for steps, _ in found], 1)]
         results += [
             _joined(emit, [emit("Unsqueeze", states[k], zero) for _, states in found], 0)
-            for k in range(_STATES[self._kind])
+            for k in range(self._facts.states)
         ]
         graph = self._node.graph
         assert graph is not None
@@ -122,7 +118,7 @@ class _Cell:
         number = emit("Unsqueeze", emit("Range", const(np.int64(0)), steps, const(np.int64(1))), const([1]))
         valid = emit("Unsqueeze", emit("Less", number, wide), const([2]), name="valid")
 
-        gates = _GATES[self._kind]
+        gates = self._facts.gates
         recurrence, biases = part(2), part(3)
         weights, recurrences = (self._split(emit, v, len(gates)) for v in (part(1), recurrence))
         bias = self._split(emit, biases, 2 * len(gates)) if biases is not None else [None] * (2 * len(gates))
@@ -132,7 +128,7 @@ class _Cell:
         ]
         hidden = emit("Shape", recurrence, start=1, end=2)
         zeros = emit("CastLike", emit("ConstantOfShape", emit("Concat", batch, hidden, axis=0)), x)
-        initial = [part(5 + k) for k in range(_STATES[self._kind])]
+        initial = [part(5 + k) for k in range(self._facts.states)]
         for value in initial:
             if value is not None:
                 value.producer().metadata_props[EXPANDED] = STATE
@@ -140,7 +136,7 @@ class _Cell:
         peepholes = part(7) if self._kind == "LSTM" and self._input(7) is not None else None
         peeps = self._split(emit, peepholes, 3) if peepholes is not None else [None] * 3
         transposed = [emit("Transpose", r, perm=[1, 0]) for r in recurrences]
-        each = len(_DEFAULTS[self._kind])
+        each = len(self._facts.activations)
         body = self._body(d, transposed, bias[len(gates) :], peeps, self._activations[d * each : (d + 1) * each])
         found = emit(
             "Scan", *states, *rows, valid, outputs=len(states) + 1, body=body, num_scan_inputs=len(rows) + 1
@@ -157,7 +153,7 @@ class _Cell:
         activations: Sequence[str],
     ) -> ir.Graph:
         inner = _Nodes(f"{self._prefix}/{self._kind}_{d}/step", self._metadata)
-        count, gates = _STATES[self._kind], _GATES[self._kind]
+        count, gates = self._facts.states, self._facts.gates
         names = [*("h", "c")[:count], *(f"row_{gate}" for gate in gates), "valid_t"]
         formal = [ir.Value(name=f"{inner.prefix}/{name}") for name in names]
         states, rows, valid = formal[:count], formal[count:-1], formal[-1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import onnx
 import onnx_ir as ir
@@ -16,12 +16,10 @@ from caffe2_bridge.netdef.views import NetView
 from caffe2_frontend.interop.domains import standard_type
 from caffe2_frontend.interop.files.strip_weights import without_weights
 from caffe2_frontend.interop.inference.shape_inference import infer_shapes
+from caffe2_frontend.interop.operators import BROADCASTING, RECURRENT
 
 Dim: TypeAlias = int | str
 Shape: TypeAlias = Sequence[Dim]
-
-_ELEMENTWISE: Final = frozenset(["Add", "Sub", "Mul", "Div", "Where", "Less", "Greater", "And", "Or", "Max", "Min"])
-_RECURRENT: Final = frozenset(["LSTM", "GRU", "RNN"])
 
 
 class Dims:
@@ -92,13 +90,13 @@ class Dims:
     def _node(self, node: onnx.NodeProto, shapes: dict[str, list[Dim]]) -> None:
         known = [shapes.get(name) for name in node.input]
         op_type = standard_type(node)
-        if op_type in _ELEMENTWISE:
+        if op_type in BROADCASTING:
             self._broadcast([s for s in known if s is not None])
         elif op_type == "MatMul" and known[0] and known[1]:
             self._equal(known[0][-1], known[1][-2 if len(known[1]) > 1 else 0])
         elif op_type in ("Conv", "ConvTranspose") and known[0] and known[1]:
             self._channels(node, known[0], known[1])
-        elif op_type in _RECURRENT and known[0] and len(known[0]) == 3:
+        elif op_type in RECURRENT and known[0] and len(known[0]) == 3:
             self._recurrent(known)
         elif op_type == "Scan":
             self._scan(node, known, shapes)

@@ -12,13 +12,11 @@ import onnx_ir as ir
 from caffe2_frontend.dims.sizes import sizes
 from caffe2_frontend.interop.bodies import bodies
 from caffe2_frontend.interop.files.strip_weights import drop_generated_dim_names
-from caffe2_frontend.interop.inference.node_inference import SIZED_BY_NUMBERS, ShapeMismatchError
+from caffe2_frontend.interop.inference.node_inference import ShapeMismatchError
+from caffe2_frontend.interop.operators import BODIES, SIZED_BY_NUMBERS
 from caffe2_frontend.interop.types import Dim
 from caffe2_frontend.lowering.dim_facts import as_dim
 from caffe2_frontend.lowering.inference import infer_outputs
-
-# Exported graphs have no other operators with bodies.
-WITH_BODIES: Final = frozenset({"If", "Loop", "Scan"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +47,7 @@ class _Completion:
         """Complete the shapes of a graph; returns whether any changed."""
         changed = False
         for node in graph:
-            if node.op_type in WITH_BODIES:
+            if node.op_type in BODIES:
                 for body in bodies(node):
                     _describe_formals(node, body)
                     changed |= self.complete(body)

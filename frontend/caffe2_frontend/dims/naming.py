@@ -7,10 +7,10 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 import onnx_ir as ir
 
 from caffe2_frontend.dims.classes import DimClasses
-from caffe2_frontend.dims.complete import WITH_BODIES
 from caffe2_frontend.dims.rules import equalities, has_equalities, has_roles, roles
 from caffe2_frontend.interop.bodies import bodies
 from caffe2_frontend.interop.input_hint import generated_name, usual_name
+from caffe2_frontend.interop.operators import BODIES
 from caffe2_frontend.interop.types import Dim
 from caffe2_frontend.lowering.dim_facts import as_dim
 from caffe2_frontend.state import Export
@@ -124,6 +124,6 @@ def graph_nodes(graph: ir.Graph) -> Iterator[ir.Node]:
     """Yield all nodes, each followed by those of its bodies."""
     for node in graph:
         yield node
-        if node.op_type in WITH_BODIES:
+        if node.op_type in BODIES:
             for body in bodies(node):
                 yield from graph_nodes(body)

@@ -10,6 +10,7 @@ from typing import Final, TypeAlias
 
 import onnx_ir as ir
 
+from caffe2_frontend.interop.operators import RECURRENT
 from caffe2_frontend.interop.types import Dim
 from caffe2_frontend.lowering.dim_facts import as_dim
 
@@ -132,13 +133,11 @@ _RULES: Final[Mapping[str, Callable[[ir.Node], Pairs]]] = {
     "Concat": _concat,
     "Conv": _convolution,
     "ConvTranspose": _transposed_convolution,
-    "GRU": _recurrent,
     "Gemm": _gemm,
     "InstanceNormalization": _channels,
-    "LSTM": _recurrent,
     "MatMul": _matmul,
-    "RNN": _recurrent,
     "Scan": _scan,
+    **dict.fromkeys(RECURRENT, _recurrent),
 }
 
 _AXES: Final[Mapping[str, Mapping[int, str]]] = {
@@ -156,6 +155,6 @@ _AXES: Final[Mapping[str, Mapping[int, str]]] = {
         ],
         _IMAGE_AXES,
     ),
-    **dict.fromkeys(["GRU", "LSTM", "RNN"], _RECURRENT_AXES),
+    **dict.fromkeys(RECURRENT, _RECURRENT_AXES),
     "Gemm": {2: "N"},
 }

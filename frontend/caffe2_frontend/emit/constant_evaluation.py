@@ -12,6 +12,7 @@ import onnx_ir as ir
 
 from caffe2_bridge.netdef.parameters import Array
 from caffe2_frontend.interop.domains import standard_type
+from caffe2_frontend.interop.operators import PARTS, REPEATS, UNENDING, VIEWS
 from caffe2_frontend.lowering.op import Op, Value
 
 # Larger tensors are data, not shapes, axes or indices.
@@ -21,15 +22,13 @@ _MAX_VALUES: Final = 512
 _INTEGERS: Final = (ir.DataType.INT32, ir.DataType.INT64)
 _EVALUATED_TYPES: Final = (*_INTEGERS, ir.DataType.BOOL, ir.DataType.FLOAT)
 # These move elements of their first operand (Concat: of all), and do not compute with them.
-_MOVING_OPS: Final = frozenset({
-    "Cast", "Concat", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Unsqueeze",
-})  # fmt: skip
+_MOVING_OPS: Final = (VIEWS | PARTS | {"Cast", "Concat"}) - UNENDING
 _EVALUATED_OPS: Final = _MOVING_OPS | {
     "Add", "ConstantOfShape", "Div", "Equal", "Expand", "Less", "Max", "Min", "Mul", "Neg", "ScatterElements",
     "ScatterND", "Shape", "Sub", "Where",
 }  # fmt: skip
 # These repeat the elements of their first operand in an integer vector, or keep them.
-_REPEATING_OPS: Final = frozenset({"Cast", "Expand", "Identity", "Reshape", "Squeeze", "Tile", "Unsqueeze"})
+_REPEATING_OPS: Final = VIEWS | REPEATS | {"Cast"}
 # These compute sizes of sizes and of integers that are not negative.
 _SIZE_OPS: Final = frozenset({"Add", "Div", "Max", "Min", "Mul"})
 # The n-th element that is known at run time alone has this number less n while others are moved.

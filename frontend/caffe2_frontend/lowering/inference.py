@@ -8,40 +8,11 @@ import onnx_ir as ir
 
 from caffe2_frontend.interop.bodies import has_bodies
 from caffe2_frontend.interop.inference.node_inference import ShapeMismatchError, infer_node
+from caffe2_frontend.interop.operators import ARITHMETIC, BITWISE, COMPARISONS, FUNCTIONS, LOGIC
 
 # The most frequent operators are inferred here: ONNX's inference costs a round trip through protobuf.
-_SAME_AS_INPUT: Final = frozenset(
-    [
-        "Relu",
-        "Tanh",
-        "Sigmoid",
-        "Identity",
-        "Neg",
-        "Exp",
-        "Log",
-        "Sqrt",
-        "Abs",
-        "Softmax",
-        "LogSoftmax",
-        "Clip",
-        "LeakyRelu",
-        "Elu",
-        "Selu",
-        "Softplus",
-        "Softsign",
-        "Reciprocal",
-        "Floor",
-        "Ceil",
-        "Round",
-        "Erf",
-        "Sign",
-        "Sin",
-        "Cos",
-        "Not",
-    ]
-)
-_BROADCAST: Final = frozenset(["Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Xor"])
-_COMPARE: Final = frozenset(["Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual"])
+_SAME_AS_INPUT: Final = FUNCTIONS | {"Clip", "Identity", "LogSoftmax", "Softmax"}
+_BROADCAST: Final = ARITHMETIC | LOGIC | BITWISE
 
 
 def infer_outputs(node: ir.Node, opset: int) -> None:
@@ -57,11 +28,11 @@ def infer_outputs(node: ir.Node, opset: int) -> None:
         if node.op_type in _SAME_AS_INPUT:
             node.outputs[0].type, node.outputs[0].shape = first.type, first.shape
             return
-        if node.op_type in _BROADCAST or node.op_type in _COMPARE:
+        if node.op_type in _BROADCAST or node.op_type in COMPARISONS:
             shapes = [v.shape for v in node.inputs if v is not None]
             shape = _broadcast(node, shapes)
             node.outputs[0].shape = shape
-            boolean = node.op_type in _COMPARE
+            boolean = node.op_type in COMPARISONS
             node.outputs[0].type = ir.TensorType(ir.DataType.BOOL) if boolean else first.type
             _check_dtypes(node)
             return

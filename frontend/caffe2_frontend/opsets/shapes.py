@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 import onnx_ir as ir
 
+from caffe2_frontend.interop.operators import REDUCTIONS
 from caffe2_frontend.interop.types import INT64
 from caffe2_frontend.opsets.rewriter import Rewriter
 from caffe2_frontend.opsets.rules import Rules
@@ -70,10 +71,7 @@ def squeeze(at: Rewriter) -> None:
     _axes_to_attribute(at)
 
 
-@rules.before(
-    18, "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd",
-    "ReduceSumSquare",
-)  # fmt: skip
+@rules.before(18, *sorted(REDUCTIONS - {"ReduceSum"}))
 def reduction(at: Rewriter) -> ir.Value | None:
     """The axes were an attribute."""
     return _reduction(at)

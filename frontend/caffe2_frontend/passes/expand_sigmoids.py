@@ -10,14 +10,11 @@ import onnx_ir as ir
 from caffe2_bridge.passes import InPlacePass
 from caffe2_frontend.interop.bodies import all_nodes, value_names
 from caffe2_frontend.interop.names import Names
+from caffe2_frontend.interop.operators import MOVES
 from caffe2_frontend.state import Export
 
 # Operators whose results near 0 are as exact as their operands.
-_PASSING: Final = frozenset({
-    "Abs", "Add", "Cast", "Clip", "Concat", "Div", "Expand", "Flatten", "Gather", "GatherElements", "GatherND",
-    "Identity", "Max", "Min", "Mul", "Neg", "Pad", "Reshape", "ScatterElements", "ScatterND", "Slice", "Split",
-    "Squeeze", "Sum", "Tile", "Transpose", "Unsqueeze", "Where",
-})  # fmt: skip
+_PASSING: Final = MOVES | {"Abs", "Add", "Cast", "Clip", "Div", "Max", "Min", "Mul", "Neg", "Sum", "Where"}
 _FORM: Final = ("Neg", "Softplus", "Neg", "Exp")
 
 

@@ -20,13 +20,13 @@ from caffe2_frontend.interop.cleanup.unused import remove_unused_constants
 from caffe2_frontend.interop.constants import string_tensor
 from caffe2_frontend.interop.domains import standard_type
 from caffe2_frontend.interop.names import Names
+from caffe2_frontend.interop.operators import RECURRENT, VIEWS
 from caffe2_frontend.state import Export
 
 # The results of these are no larger than their operands: they may be stored.
-_FOLDABLE: Final = frozenset({
-    "Add", "Cast", "Concat", "Flatten", "Gather", "Identity", "Mul", "Neg", "Reshape", "Shape", "Slice", "Split",
-    "Squeeze", "Sub", "Transpose", "Unsqueeze",
-})  # fmt: skip
+_FOLDABLE: Final = VIEWS | {
+    "Add", "Cast", "Concat", "Gather", "Mul", "Neg", "Shape", "Slice", "Split", "Sub", "Transpose",
+}  # fmt: skip
 # How the names of folded weights end.
 _SUFFIXES: Final = {
     "Cast": "cast",
@@ -40,7 +40,6 @@ _SUFFIXES: Final = {
     "Transpose": "transposed",
     "Unsqueeze": "reshaped",
 }
-_RECURRENT: Final = frozenset({"GRU", "LSTM", "RNN"})
 _RECURRENT_OPERANDS: Final = {1: "W", 2: "R", 3: "B"}
 
 
@@ -113,7 +112,7 @@ def _derived_name(folded: _Folded, made: Mapping[ir.Value, _Folded]) -> str | No
     """
     owner = str(folded.value.name).rpartition("/")[0]
     for use in folded.constant.uses():
-        if standard_type(use.node) in _RECURRENT and use.idx in _RECURRENT_OPERANDS:
+        if standard_type(use.node) in RECURRENT and use.idx in _RECURRENT_OPERANDS:
             return f"{owner}_{_RECURRENT_OPERANDS[use.idx]}"
     suffix, source = _SUFFIXES.get(folded.op_type), folded
     while True:

@@ -12,12 +12,12 @@ from caffe2_bridge.passes import InPlacePass
 from caffe2_frontend.emit.shapes import END
 from caffe2_frontend.interop.cleanup.unused import remove_unused
 from caffe2_frontend.interop.domains import standard_type
+from caffe2_frontend.interop.operators import RECURRENT
 from caffe2_frontend.recurrent.fused import ALL_STEPS
 from caffe2_frontend.state import Export
 
 logger = logging.getLogger(__name__)
 
-_KINDS: Final = ("LSTM", "GRU", "RNN")
 # X, W, R, B, lengths, initial h, initial c.
 _LENGTHS: Final = 4
 _STACKED_INPUTS: Final = (1, 2, 3, 5, 6)
@@ -52,7 +52,7 @@ class MergeDirections(InPlacePass[Export]):
         forward: dict[tuple[object, ...], ir.Node] = {}
         backward: dict[tuple[object, ...], ir.Node] = {}
         for node in list(graph):
-            if standard_type(node) not in _KINDS:
+            if standard_type(node) not in RECURRENT:
                 continue
             found = _backward(node)
             if found is None:

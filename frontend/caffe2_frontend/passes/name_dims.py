@@ -9,10 +9,11 @@ import onnx_ir as ir
 
 from caffe2_bridge.passes import InPlacePass
 from caffe2_frontend.dims.classes import DimClasses
-from caffe2_frontend.dims.complete import WITH_BODIES, complete_shapes
+from caffe2_frontend.dims.complete import complete_shapes
 from caffe2_frontend.dims.naming import CanonicalDims, given_names, graph_nodes, join_dims, usual_names
 from caffe2_frontend.dims.rules import has_equalities
 from caffe2_frontend.interop.bodies import bodies
+from caffe2_frontend.interop.operators import BODIES
 from caffe2_frontend.lowering.dim_facts import as_dim
 from caffe2_frontend.state import Export
 
@@ -87,6 +88,6 @@ def _values(graph: ir.Graph, nodes: Iterable[ir.Node]) -> Iterator[ir.Value]:
     yield from graph.inputs
     for node in nodes:
         yield from node.outputs
-        if node.op_type in WITH_BODIES:
+        if node.op_type in BODIES:
             for body in bodies(node):
                 yield from body.inputs

@@ -13,6 +13,7 @@ import onnx_ir as ir
 from caffe2_frontend.emit.shapes import Size, size, size_vector, squeeze, transpose_matrix, unsqueeze, vector
 from caffe2_frontend.emit.subgraphs import Body
 from caffe2_frontend.interop.domains import standard_type
+from caffe2_frontend.interop.operators import OF_FIRST
 from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.recurrent.algebra import WHOLE
 from caffe2_frontend.recurrent.match import Affine, Cell, Columns, NoMatchError
@@ -20,8 +21,6 @@ from caffe2_frontend.recurrent.padding import freeze_cell_state, mask_padding, s
 
 # In the metadata of sequence lengths: all are T.
 ALL_STEPS: Final = "caffe2_bridge.all_steps"
-# The result of these are elements of the first operand.
-_PART_OPS: Final = frozenset({"Expand", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Unsqueeze"})
 
 
 @dataclass(frozen=True)
@@ -178,7 +177,7 @@ def emit_fused(
 def _is_zero(op: Op, value: Value) -> bool:
     """Whether a state is a part of a tensor that is filled with zeros, as PyTorch writes initial states."""
     filled, node = value, value.producer()
-    while node is not None and standard_type(node) in _PART_OPS and node.inputs[0] is not None:
+    while node is not None and standard_type(node) in OF_FIRST and node.inputs[0] is not None:
         filled = node.inputs[0]
         node = filled.producer()
     if node is None or standard_type(node) != "ConstantOfShape":

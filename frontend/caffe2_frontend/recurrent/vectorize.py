@@ -10,6 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_frontend.emit.shapes import unsqueeze
+from caffe2_frontend.interop.operators import ELEMENTWISE, REDUCTIONS
 from caffe2_frontend.lowering.op import Op, Value
 
 
@@ -117,17 +118,9 @@ def _transpose(op: Op, node: ir.Node, operands: Sequence[Operand]) -> Sequence[V
     return _emit(op, node, [x.value], perm=[0, *(axis + 1 for axis in perm)])
 
 
-_UNARY: Final = (
-    "Relu", "Tanh", "Sigmoid", "Identity", "Neg", "Exp", "Log", "Sqrt", "Abs", "Not", "Cast", "LeakyRelu", "Elu",
-    "Selu", "Softplus", "Softsign", "Reciprocal", "Floor", "Ceil", "Erf", "Sign", "Sin", "Cos",
-)  # fmt: skip
-_BROADCASTING: Final = (
-    "Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Xor", "Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual",
-    "Where", "Max", "Min",
-)  # fmt: skip
 _RULES: Final[Mapping[str, Lift]] = {
-    **dict.fromkeys((*_UNARY, *_BROADCASTING), _elementwise),
-    **dict.fromkeys(("Squeeze", "Unsqueeze", "ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin"), _axes_input),
+    **dict.fromkeys(ELEMENTWISE, _elementwise),
+    **dict.fromkeys((*REDUCTIONS, "Squeeze", "Unsqueeze"), _axes_input),
     **dict.fromkeys(("Split", "Softmax", "LogSoftmax"), _axis_attribute),
     "Concat": _concat,
     "Gemm": _gemm,

@@ -26,6 +26,7 @@ from caffe2_backend.lowering.family import Family
 from caffe2_backend.lowering.op import Op
 from caffe2_backend.lowering.types import NUMBERS
 from caffe2_backend.lowering.value import Value
+from caffe2_frontend.interop.operators import MEASURES, OF_FIRST
 from caffe2_frontend.interop.types import BOOL, INT32, INT64
 
 family = Family("shape")
@@ -88,11 +89,11 @@ def _are_sizes(value: ir.Value | None) -> bool:
                 return False
         elif node is None or node.domain:
             return False
-        elif node.op_type in ("Identity", "Squeeze", "Unsqueeze", "Gather", "Slice"):
+        elif node.op_type in OF_FIRST:
             waiting.append(node.inputs[0])
         elif node.op_type == "Concat":
             waiting += node.inputs
-        elif node.op_type not in ("Shape", "Size"):
+        elif node.op_type not in MEASURES:
             return False
     return True
 

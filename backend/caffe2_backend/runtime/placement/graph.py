@@ -16,6 +16,7 @@ import onnx_ir as ir
 
 from caffe2_backend.runtime.placement.kernels import missing_kernel
 from caffe2_frontend.interop.metadata.origin import LOCATION_KEY, NET_KEY
+from caffe2_frontend.interop.operators import MEASURES
 
 _SECOND: Final = (
     "CumSum", "Expand", "OneHot", "ReduceL1", "ReduceL2", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin",
@@ -28,7 +29,6 @@ _HOST_INPUTS: Final[Mapping[str, tuple[int, ...]]] = {
     "ConstantOfShape": (0,), "Dropout": (1, 2), "GRU": (4,), "If": (0,), "LSTM": (4,), "Loop": (0, 1), "Pad": (1, 3),
     "RNN": (4,), "Range": (0, 1, 2), "Resize": (1, 2, 3), "Slice": (1, 2, 3, 4),
 }  # fmt: skip
-_HOST_OUTPUTS: Final = frozenset({"Shape", "Size"})
 _UNNAMED: Final = "net"  # in locations, a net without a name
 _SMALL: Final = 100  # elements of constants that onnxruntime keeps on the host for a node that it moves there
 _NO_HOST: Final = frozenset({ir.DataType.FLOAT16, ir.DataType.BFLOAT16})
@@ -87,7 +87,7 @@ class _Walk:
                 if value is not None and not _is_constant(value):
                     (read_on_host if stays or position in wanted else read_on_gpu).add(value)
             outputs = [value for value in node.outputs if value.name]
-            if stays or node.op_type in _HOST_OUTPUTS:
+            if stays or node.op_type in MEASURES:
                 host.update(outputs)
             else:
                 on_gpu.update(outputs)

@@ -12,6 +12,8 @@ from typing import Final
 import onnx
 import onnx_ir as ir
 
+from caffe2_frontend.interop.operators import RECURRENT
+
 _ONNX_NAMES: Final = {"FLOAT": "float", "DOUBLE": "double"}
 
 
@@ -110,8 +112,8 @@ def _activations(node: ir.Node) -> str:
     """The activations, where they are others than cuDNN's."""
     given = node.attributes.get("activations")
     functions = [text.lower() for text in given.as_strings()] if given is not None else []
-    usual = {"LSTM": ["sigmoid", "tanh", "tanh"], "GRU": ["sigmoid", "tanh"]}.get(node.op_type)
-    if usual is None:
+    usual = [name.lower() for name in RECURRENT[node.op_type].activations]
+    if node.op_type == "RNN":
         good = {"relu", "tanh"}.issuperset(functions)
     else:
         good = all(functions[i : i + len(usual)] == usual for i in range(0, len(functions), len(usual)))
@@ -132,9 +134,7 @@ def _last_index(node: ir.Node) -> str:
 
 
 _SPECIAL: Final[Mapping[str, Callable[[ir.Node], str]]] = {
-    "LSTM": _recurrent,
-    "GRU": _recurrent,
-    "RNN": _recurrent,
+    **dict.fromkeys(RECURRENT, _recurrent),
     "ConvTranspose": _transposed,
     "ArgMax": _last_index,
     "ArgMin": _last_index,

@@ -22,6 +22,7 @@ from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.model import Model
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend.interop.domains import standard_type
+from caffe2_frontend.interop.operators import RANDOM
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -29,9 +30,7 @@ if TYPE_CHECKING:
     from caffe2_frontend import Export, TensorInfo
 
 NEEDS_SHAPE: Final = "needs-shape"
-_RANDOM: Final = frozenset(
-    {"RandomUniform", "RandomNormal", "RandomUniformLike", "RandomNormalLike", "Multinomial", "Bernoulli", "Dropout"}
-)
+_RANDOM: Final = RANDOM | {"Dropout"}
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,12 @@ import onnx
 from caffe2_backend.runtime.sessions.guard.outline import outline
 from caffe2_frontend.interop.bodies import proto_bodies
 from caffe2_frontend.interop.domains import standard_type
+from caffe2_frontend.interop.operators import MEASURES
 
 _FUSION: Final = "DivMulFusion"
 _FLOATS: Final = frozenset(
     {onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE, onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16}
 )
-# Operators whose results may be constant although their operands are not.
-_CONSTANT: Final = frozenset({"Shape", "Size"})
 
 
 def unsafe_optimizers(model: bytes | str) -> tuple[str, ...]:
@@ -71,7 +70,7 @@ class _Search:
                 self.factors.update(node.input)
             elif kind == "Constant" and _is_float(node):
                 self.floats.update(node.output)
-            if kind not in _CONSTANT and not self.varying.isdisjoint(node.input):
+            if kind not in MEASURES and not self.varying.isdisjoint(node.input):
                 self.varying.update(node.output)
             for body in proto_bodies(node):
                 self.visit_graph(body)

@@ -10,11 +10,10 @@ from typing import Any, Final
 
 import onnx_ir as ir
 
+from caffe2_frontend.interop.operators import RANDOM
+
 # Tensors with more elements are weights: they are not compared.
 _MOST_ELEMENTS: Final = 10
-_RANDOM: Final = frozenset({
-    "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike",
-})  # fmt: skip
 _LISTS: Final = frozenset({ir.AttributeType.INTS, ir.AttributeType.FLOATS, ir.AttributeType.STRINGS})
 _BODIES: Final = frozenset({ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS})
 
@@ -28,7 +27,7 @@ def eliminate_common_nodes(graph: ir.Graph) -> dict[ir.Value, ir.Value]:
     replaced: dict[ir.Value, ir.Value] = {}
     for node in graph:
         attributes = compared_attributes(node) if node.attributes else ()
-        if attributes is None or (node.op_type in _RANDOM and not node.domain):
+        if attributes is None or (node.op_type in RANDOM and not node.domain):
             continue
         outputs = node.outputs
         key = (node.op_type, node.domain, node.overload, len(outputs), node.inputs, attributes)

@@ -11,14 +11,14 @@ import onnx
 import onnx_ir as ir
 from onnx import shape_inference
 
+from caffe2_frontend.interop.operators import SIZED_BY_NUMBERS
+
 logger = logging.getLogger(__name__)
 
 # Shape tensors are small: larger constants do not affect shapes and are not passed to the inference.
 _MAX_CONSTANT_ELEMENTS: Final = 64
 _MAX_LETTERS: Final = 256  # of a name or a text
 
-# The only operators whose output shape depends on constants that are not integers; elsewhere these are weights.
-SIZED_BY_NUMBERS: Final = frozenset(["Resize", "Range", "OneHot"])
 _INTEGERS: Final = frozenset([ir.DataType.INT64, ir.DataType.INT32])
 
 

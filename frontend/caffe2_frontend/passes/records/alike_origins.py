@@ -12,9 +12,9 @@ from caffe2_bridge.control import CONTROL_TYPES
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_bridge.ssa import forget_copies
 from caffe2_frontend.emit.int8_values import find_quantization
-from caffe2_frontend.interop.inference.node_inference import SIZED_BY_NUMBERS
 from caffe2_frontend.interop.metadata.fingerprint import OpenRegionError
 from caffe2_frontend.interop.metadata.origin import ORIGIN_KEY, ValueType, digest_of, origin_text
+from caffe2_frontend.interop.operators import SIZED_BY_NUMBERS
 from caffe2_frontend.lowering.trace import Trace
 
 _MAY_BE_INT8: Final = frozenset({ir.DataType.UINT8, ir.DataType.INT32})

@@ -16,7 +16,6 @@ from caffe2_bridge.passes import InPlacePass
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_frontend.emit.int8_values import find_quantization
 from caffe2_frontend.interop.bodies import bodies
-from caffe2_frontend.interop.inference.node_inference import SIZED_BY_NUMBERS
 from caffe2_frontend.interop.metadata.fingerprint import OpenRegionError, Region, contents
 from caffe2_frontend.interop.metadata.origin import (
     LOCATION_KEY,
@@ -31,6 +30,7 @@ from caffe2_frontend.interop.metadata.origin import (
     origin_text,
     part_of,
 )
+from caffe2_frontend.interop.operators import SIZED_BY_NUMBERS
 from caffe2_frontend.lowering.reads import count_reads
 from caffe2_frontend.lowering.trace import Trace
 from caffe2_frontend.passes.records.alike_origins import AlikeOrigins, ValueTypes, as_written

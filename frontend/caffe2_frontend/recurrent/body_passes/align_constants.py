@@ -6,15 +6,12 @@ logits [T, N, 1] takes 0.34 ms, and a bias [1, 1, 1] 0.01 ms; to mask them takes
 
 from __future__ import annotations
 
-from typing import Final
-
 import onnx_ir as ir
 
 from caffe2_frontend.emit.shapes import reshape
 from caffe2_frontend.emit.subgraphs import Body
+from caffe2_frontend.interop.operators import BROADCASTING
 from caffe2_frontend.lowering.op import Op, Value
-
-_BROADCASTING: Final = frozenset({"Add", "Div", "Max", "Min", "Mul", "Sub", "Sum", "Where"})
 
 
 def align_constants(op: Op, body: Body) -> None:
@@ -33,7 +30,7 @@ def align_constants(op: Op, body: Body) -> None:
 def _rank(node: ir.Node) -> int:
     """The rank of the result of an elementwise node whose operands end in a dim of one; 0 for other nodes."""
     shapes = [value.shape for value in node.inputs if value is not None]
-    if node.op_type not in _BROADCASTING or node.domain:
+    if node.op_type not in BROADCASTING or node.domain:
         return 0
     if not all(shape is not None and (len(shape) == 0 or shape[-1] == 1) for shape in shapes):
         return 0

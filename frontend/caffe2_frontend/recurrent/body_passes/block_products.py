@@ -19,6 +19,7 @@ import onnx_ir as ir
 
 from caffe2_frontend.emit.shapes import END, Size, product, quotient, size, sizes, slice_axis, squeeze
 from caffe2_frontend.emit.subgraphs import Body, branch
+from caffe2_frontend.interop.operators import PLAIN_ACTIVATIONS
 from caffe2_frontend.lowering.op import Op, Value
 
 BLOCKS: Final = 8
@@ -28,8 +29,6 @@ MIN_ELEMENTS: Final = 1 << 21
 MIN_STEPS: Final = 8
 # The steps of narrower nets may be so short that the choice between two branches, 1.6 us, counts.
 MIN_WIDTH: Final = 128
-
-_FUNCTIONS: Final = frozenset({"Relu", "Sigmoid", "Tanh"})
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,7 @@ def find_sum(body: Body, value: Value, inside: set[Value]) -> LargeSum | None:
         if node.op_type == "Add":
             return _sum(node, inside, tuple(reversed(functions)))
         operand = node.inputs[0]
-        if node.op_type not in _FUNCTIONS or operand is None:
+        if node.op_type not in PLAIN_ACTIVATIONS or operand is None:
             return None
         functions.append(node.op_type)
         value = operand

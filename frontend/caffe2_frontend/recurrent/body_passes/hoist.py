@@ -14,15 +14,9 @@ import onnx_ir as ir
 
 from caffe2_frontend.emit.subgraphs import Body, formal_row
 from caffe2_frontend.interop.bodies import bodies, has_bodies
+from caffe2_frontend.interop.operators import PRODUCTS, RANDOM, VIEWS
 from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.recurrent.vectorize import Stacked, can_lift, lift
-
-# Operators that give other values at every call must stay in the body.
-_RANDOM = frozenset(
-    {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial"}
-)
-_PRODUCTS = frozenset({"MatMul", "Gemm"})
-_VIEWS = frozenset({"Identity", "Reshape", "Squeeze", "Unsqueeze"})
 
 # Measured with onnxruntime: from about this width on, an elementwise node is as fast in the loop as for all steps.
 _WIDE = 256
@@ -141,14 +135,14 @@ def _wide_nodes(body: Body) -> set[ir.Node]:
     for node in body.op.scope.nodes:
         if _may_move(node) and can_lift(node) and all(v is None or v in known or v not in inside for v in node.inputs):
             known.update(node.outputs)
-            products += node.outputs if node.op_type in _PRODUCTS else []
+            products += node.outputs if node.op_type in PRODUCTS else []
     needed: set[ir.Node] = set()
     while products:
         maker = products.pop().producer()
         if maker is not None and maker not in needed and maker.outputs[0] in known:
             needed.add(maker)
             products += [value for value in maker.inputs if value is not None]
-    others = (node for node in body.op.scope.nodes if node not in needed and node.op_type not in _VIEWS)
+    others = (node for node in body.op.scope.nodes if node not in needed and node.op_type not in VIEWS)
     return {node for node in others if _is_wide(node.outputs[0])}
 
 
@@ -212,7 +206,8 @@ def made_inside(body: Body) -> set[Value]:
 
 
 def _may_move(node: ir.Node) -> bool:
-    return node.op_type not in _RANDOM and not has_bodies(node)
+    """Whether a node gives the same at every call."""
+    return node.op_type not in RANDOM and not has_bodies(node)
 
 
 def _used(nodes: list[ir.Node]) -> set[Value]:

@@ -16,6 +16,7 @@ import onnx_ir as ir
 
 from caffe2_frontend.emit.shapes import Size, size, squeeze, transpose_matrix
 from caffe2_frontend.emit.subgraphs import Body, branch
+from caffe2_frontend.interop.operators import PRODUCTS
 from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.recurrent.body_passes.body_nodes import is_constant, replace_node
 from caffe2_frontend.recurrent.body_passes.hoist import made_inside
@@ -61,7 +62,7 @@ def _products(body: Body) -> list[ir.Node]:
 
 def _is_product(node: ir.Node, inside: set[Value]) -> bool:
     """Whether a node multiplies one matrix of rows by a large outer matrix."""
-    if node.op_type not in ("MatMul", "Gemm") or len(node.inputs) != 2 or None in node.inputs:
+    if node.op_type not in PRODUCTS or len(node.inputs) != 2 or None in node.inputs:
         return False
     x, matrix = node.inputs
     assert x is not None

@@ -33,16 +33,15 @@ import onnx_ir as ir
 from caffe2_backend.runtime.program.states.graph_edits import are_alike, int64_vector, remove_unread, static_shape
 from caffe2_frontend.interop.bodies import captured_values, has_bodies
 from caffe2_frontend.interop.domains import is_standard
+from caffe2_frontend.interop.operators import SEQUENCE_MAKERS, SEQUENCE_READERS, VIEWS
 
 SCATTERS: Final = frozenset({"ScatterElements", "ScatterND"})
 _ELEMENTWISE: Final = frozenset({"Add", "Div", "Mul", "Sub"})
 # Operators of ONNX whose output may share the memory of an operand. Nodes of other domains, and those with bodies, are
 # taken for such operators, too.
-_VIEWS: Final = frozenset({
-    "Cast", "CastLike", "Dropout", "Expand", "Flatten", "Identity", "Optional", "OptionalGetElement", "Reshape",
-    "SequenceAt", "SequenceConstruct", "SequenceErase", "SequenceInsert", "SplitToSequence", "Squeeze", "Transpose",
-    "Unsqueeze",
-})  # fmt: skip
+_VIEWS: Final = VIEWS | SEQUENCE_MAKERS | SEQUENCE_READERS | {
+    "Cast", "CastLike", "Dropout", "Expand", "Optional", "OptionalGetElement", "Transpose",
+}  # fmt: skip
 _SHAPE_SLICES: Final = 15  # the opset from which Shape has start and end
 
 

@@ -16,17 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 import onnx_ir as ir
 
 from caffe2_backend.runtime.program.states.graph_edits import Shape, are_alike, static_shape
 from caffe2_frontend.interop.domains import is_standard
-
-_ELEMENTWISE: Final = frozenset({
-    "Abs", "Add", "And", "Cast", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Mul", "Neg",
-    "Not", "Or", "Shrink", "Sign", "Sqrt", "Sub", "Where",
-})  # fmt: skip
+from caffe2_frontend.interop.operators import EXACT
 
 
 @dataclass(frozen=True)
@@ -124,7 +120,7 @@ def _is_single(node: ir.Node) -> bool:
 
 def _is_elementwise(node: ir.Node) -> bool:
     shape = static_shape(node.outputs[0])
-    if node.op_type not in _ELEMENTWISE or not _is_single(node) or not shape:
+    if node.op_type not in EXACT or not _is_single(node) or not shape:
         return False
     operands = _operands(node)
     return bool(operands) and all(static_shape(value) == shape for value in operands)
