@@ -31,7 +31,7 @@ def attention(define: Definition) -> tuple[ir.Value, ...]:
     """
     if define.attributes("qkv_hidden_sizes") or define.integer("do_rotary", 0) or define.has_input(6):
         define.undefined()
-    heads = define.integer("num_heads")
+    heads = define.required("num_heads")
     joined = define.add(define("MatMul", define.input(0), define.input(1)), define.optional(2))
     parts = define.several(3, "Split", joined, axis=-1, num_outputs=3)
     query, key, value = (split_heads(define, part, heads) for part in parts)
@@ -53,7 +53,7 @@ def multi_head_attention(define: Definition) -> tuple[ir.Value, ...]:
 
     -> output, present_key, present_value. Keys and values are [N, length, size], or [N, heads, length, size].
     """
-    heads = define.integer("num_heads")
+    heads = define.required("num_heads")
     if define.rank(0) != 3 or not define.has_input(2):  # queries, keys and values packed into one operand
         define.undefined()
     operands = [define.input(i) for i in range(3)]

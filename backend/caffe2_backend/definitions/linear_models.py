@@ -36,9 +36,9 @@ def linear_classifier(define: Definition) -> tuple[ir.Value, ir.Value]:
 def _linear(define: Definition, rows: int) -> ir.Value:
     given, intercepts = define.numbers("coefficients"), define.numbers("intercepts")
     if rows < 1 or not given or len(given) % rows:
-        define.malformed(f"attribute 'coefficients' must have as many elements for each of {rows} targets")
+        define.refuse(f"attribute 'coefficients' must have as many elements for each of {rows} targets")
     if len(intercepts) not in (0, 1, rows):
-        define.malformed(f"attribute 'intercepts' must have {rows} elements, not {len(intercepts)}")
+        define.refuse(f"attribute 'intercepts' must have {rows} elements, not {len(intercepts)}")
     coefficients = np.array(given, np.float32).reshape(rows, -1)
     x = define.cast(define.input(0), FLOAT)
     if define.rank(0) == 1:

@@ -29,14 +29,14 @@ def tf_idf_vectorizer(define: Definition) -> ir.Value:
     length = define.dims(0)[-1]
     if not pool or not isinstance(length, int):
         define.undefined()
-    shortest, longest = define.integer("min_gram_length"), define.integer("max_gram_length")
+    shortest, longest = define.required("min_gram_length"), define.required("max_gram_length")
     _require_pool(define, counts, len(pool))
     x = define.cast(define.input(0), ir.DataType.INT64)
     parts = []
     for size, (start, end) in enumerate(pairwise([*counts, len(pool)]), 1):
         grams = np.array(pool[start:end], np.int64).reshape(-1, size)
         # Gaps wider than the row leave no n-grams.
-        gaps = range(min(define.integer("max_skip_count"), length) + 1 if size > 1 else 1)
+        gaps = range(min(define.required("max_skip_count"), length) + 1 if size > 1 else 1)
         bounded(len(gaps), length, size)
         strides = [gap + 1 for gap in gaps if shortest <= size <= longest]
         parts.append(_matches(define, x, _runs(define, length, size, strides), grams))
@@ -58,11 +58,11 @@ def _require_pool(define: Definition, counts: Sequence[int], count: int) -> None
     grams = 0
     for size, (start, end) in enumerate(pairwise(bounds), 1):
         if not 0 <= start <= end or (end - start) % size:
-            define.malformed(f"'ngram_counts' must start n-grams in a pool of {count} elements, and is {list(counts)}")
+            define.refuse(f"'ngram_counts' must start n-grams in a pool of {count} elements, and is {list(counts)}")
         grams += (end - start) // size
     indices, weights = define.integers("ngram_indexes"), define.numbers("weights")
     if not grams:
-        define.malformed("the pool must have an n-gram")
+        define.refuse("the pool must have an n-gram")
     define.require_lengths(grams, {"ngram_indexes": indices})
     define.require_lengths(grams, {"weights": weights}, optional=True)
     define.require_range("ngram_indexes", indices, _LARGEST)

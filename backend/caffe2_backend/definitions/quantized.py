@@ -49,7 +49,7 @@ def function(define: Definition) -> ir.Value:
 def concat(define: Definition) -> ir.Value:
     """``QLinearConcat(Y_scale, Y_zero_point, *(X, X_scale, X_zero_point); axis) -> Y``."""
     parts = [dequantized(define, i) for i in range(2, len(define.node.inputs), 3)]
-    return quantized(define, define("Concat", *parts, axis=define.integer("axis")), 0)
+    return quantized(define, define("Concat", *parts, axis=define.required("axis")), 0)
 
 
 @family.defines("QLinearWhere")

@@ -48,7 +48,7 @@ def _joined(define: Definition, parts: Sequence[ir.Value], axis: int) -> ir.Valu
 
 def _layer(define: Definition, index: int, is_reverse: int) -> tuple[ir.Value, ir.Value, ir.Value]:
     """The outputs of all steps [T, N, H], and the last states [N, H], of one direction."""
-    hidden, x = define.integer("hidden_size"), define.input(0)
+    hidden, x = define.required("hidden_size"), define.input(0)
     given = _integer_product(
         define, x, _of_direction(define, 1, index), _of_direction(define, 8, index), _of_direction(define, 9, index)
     )
@@ -69,7 +69,7 @@ def _layer(define: Definition, index: int, is_reverse: int) -> tuple[ir.Value, i
         state = define("Mul", out, define("Tanh", cell))
         return [state, cell, define("Identity", state)]
 
-    body = define.body(3, step)
+    body = define.body_of(3, step)
     last_h, last_c, rows = define.several(
         3, "Scan", h, c, given, body=body, num_scan_inputs=1, scan_input_directions=[is_reverse],
         scan_output_directions=[is_reverse],

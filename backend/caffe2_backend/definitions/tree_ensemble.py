@@ -48,12 +48,12 @@ def _forest(define: Definition) -> Forest:
     define.require_lengths(count, {"nodes_splits": thresholds, "nodes_featureids": features})
     define.require_lengths(count, {"nodes_missing_value_tracks_true": tracks}, optional=True)
     define.require_lengths(leaves, {"leaf_targetids": targets})
-    define.require_range("leaf_targetids", targets, define.integer("n_targets"))
+    define.require_range("leaf_targetids", targets, define.required("n_targets"))
     define.require_range("nodes_featureids", features, _LARGEST)
     define.require_range("tree_roots", roots, count + leaves)
-    bounded(count + leaves, define.integer("n_targets"))
+    bounded(count + leaves, define.required("n_targets"))
     own = np.arange(count, count + leaves)
-    values = np.zeros((count + leaves, define.integer("n_targets")), weights.dtype.numpy())
+    values = np.zeros((count + leaves, define.required("n_targets")), weights.dtype.numpy())
     values[own, targets] = leaf_weights
     forest = Forest(
         roots=np.array(roots, np.int64),
@@ -89,7 +89,7 @@ def _with_equalities(define: Definition, forest: Forest, members: ir.TensorProto
     values = np.zeros(0) if members is None else members.numpy().reshape(-1)
     ends = [-1, *np.flatnonzero(np.isnan(values)).tolist()]
     if len(ends) != len(nodes) + 1:
-        define.malformed(f"attribute 'membership_values' must have {len(nodes)} sets, not {len(ends) - 1}")
+        define.refuse(f"attribute 'membership_values' must have {len(nodes)} sets, not {len(ends) - 1}")
     modes, features, thresholds = list(forest.modes), forest.features.tolist(), forest.thresholds.tolist()
     where_true, where_false = (table.tolist() for table in forest.children)
     tracks, more = forest.tracks_true.tolist(), 0

@@ -59,7 +59,7 @@ class Forest:
 @family.defines("TreeEnsembleRegressor")
 def regressor(define: Definition) -> ir.Value:
     """``TreeEnsembleRegressor(X; nodes_*, target_*, n_targets, aggregate_function, base_values, ...) -> Y``."""
-    targets = define.integer("n_targets")
+    targets = define.required("n_targets")
     if define.text("post_transform", "NONE") != "NONE":  # onnxruntime applies it to several targets only
         define.undefined()
     forest = _forest(define, "target", targets)
@@ -174,7 +174,7 @@ def _require_nodes(
     """Refuse a node of which an attribute names nodes of trees that it does not have."""
     for tree, node in keys:
         if (tree, node) not in known:
-            define.malformed(f"attribute {name!r} names node {node} of tree {tree}, which the trees do not have")
+            define.refuse(f"attribute {name!r} names node {node} of tree {tree}, which the trees do not have")
 
 
 def _depth(forest: Forest) -> int:

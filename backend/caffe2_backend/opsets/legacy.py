@@ -68,7 +68,7 @@ def drop_output_sequence(at: OldNode) -> None:
 @rules.before(3, "GRU")
 def correct_direction(at: OldNode) -> None:
     """The default of ``direction`` had a typo."""
-    if at.pop_text("direction", "") == "foward":
+    if at.text("direction", "") == "foward":
         at.set("direction", "forward")
 
 
@@ -114,11 +114,10 @@ def list_repeats(at: OldNode) -> None:
 @rules.before(5, "Reshape")
 def feed_shape(at: OldNode) -> None:
     """The shape was an attribute."""
-    shape = at.pop_integers("shape")
-    if shape is None:
+    if not at.has("shape"):
         at.refuse("attribute 'shape' is missing")
     at.keep_inputs(1)
-    at.add_input(at.const(shape, np.int64))
+    at.replace_input(1, at.const(at.pop_integers("shape"), np.int64))
 
 
 @rules.before(4, "Concat")
@@ -130,10 +129,9 @@ def set_axis(at: OldNode) -> None:
 @rules.before(2, "Pad")
 def rename_pads(at: OldNode) -> None:
     """The pads had another name."""
-    pads = at.pop_integers("paddings")
-    if pads is None:
+    if not at.has("paddings"):
         at.refuse("attribute 'paddings' is missing")
-    at.set("pads", pads)
+    at.set("pads", at.pop_integers("paddings"))
 
 
 @rules.before(2, "Split")

@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from caffe2_backend.lowering.lower import value_names
 from caffe2_backend.opsets import legacy, meaning
-from caffe2_backend.opsets.old_node import OldNode, OldNodeError, Ranks, RanksNeededError
+from caffe2_backend.opsets.old_node import OldNode, Ranks, RanksNeededError
 from caffe2_backend.opsets.rules import Rules
 from caffe2_bridge.diagnostics import Diagnostic, Location
 from caffe2_frontend.interop.bodies import all_nodes
@@ -22,6 +22,7 @@ from caffe2_frontend.interop.files.strip_weights import without_weights
 from caffe2_frontend.interop.inference.shape_inference import infer_shapes
 from caffe2_frontend.interop.names import Names
 from caffe2_frontend.interop.operators import COMPARISONS, LOGIC
+from caffe2_frontend.interop.rewriting.node_rewriter import InexpressibleError
 
 _RULES: Final = Rules(legacy.rules, meaning.rules)
 _FIRST_MODERN: Final = 7  # the first opset of ONNX's converter
@@ -85,18 +86,17 @@ class _Upgrade:
         """Convert a node. Return false where its conversion depends on ranks that are not given."""
         if self._version < _FIRST_MODERN:
             node.attributes.pop("consumed_inputs", None)
-        for adapter in _RULES.find(node.op_type, self._version):
-            at = OldNode(node, self._names, ranks)
-            try:
-                result = adapter(at)
-            except RanksNeededError:
-                return False
-            except OldNodeError as error:
-                self._faults[node] = error.reason
-                return True
-            at.commit(result)
-            if result is not None:
-                break
+        at = OldNode(node, self._names, ranks)
+        try:
+            results = (adapter(at) for adapter in _RULES.find(node.op_type, self._version))
+            result = next((value for value in results if value is not None), None)
+        except RanksNeededError:
+            at.restore()
+            return False
+        except InexpressibleError as error:
+            self._faults[node] = error.reason
+        else:
+            at.commit(None if result is None else [result])
         return True
 
     def _ranks(self, later: list[ir.Node]) -> Ranks:

@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from caffe2_bridge.bounds import MAX_UNROLLED
 from caffe2_frontend.interop.names import Names
+from caffe2_frontend.interop.rewriting.node_emitter import NodeEmitter, add_constant
 
 
 @dataclass(frozen=True)
@@ -36,10 +37,11 @@ class Rows:
 Contents = Items | Rows
 
 
-class Emitter:
-    """Emits nodes before ``anchor`` or at the end of a graph; constants become the main graph's initializers."""
+class Emitter(NodeEmitter):
+    """Emits nodes before a node or at the end of a graph; constants become the main graph's initializers."""
 
     def __init__(self, main: ir.Graph, names: Names, place: ir.Node | ir.Graph) -> None:
+        super().__init__()
         self._main = main
         self._names = names
         self._place = place
@@ -52,38 +54,28 @@ class Emitter:
         """A unique name for a value."""
         return self._names.fresh(f"sequence/{what}")
 
-    def emit(self, op_type: str, *inputs: ir.Value, rank: int | None = None, **attrs: Any) -> ir.Value:
-        """The output of a new node; ``rank`` is its rank, if known."""
-        return self.emit_several(op_type, *inputs, outputs=1, rank=rank, **attrs)[0]
+    def const(self, array: Any, dtype: Any = np.int64) -> ir.Value:
+        """A constant, of int64 unless it is said."""
+        return add_constant(self._main, self.fresh("const"), array, dtype)
 
-    def emit_several(
-        self, op_type: str, *inputs: ir.Value, outputs: int, rank: int | None = None, **attrs: Any
-    ) -> tuple[ir.Value, ...]:
-        """The outputs of a new node."""
-        node = ir.Node(
-            "", op_type, inputs, [ir.convenience.convert_attribute(k, v) for k, v in attrs.items()], num_outputs=outputs
-        )
-        if op_type == "Identity" and inputs[0].shape is not None:
-            rank = len(inputs[0].shape)
-        for value in node.outputs:
-            value.name = self.fresh(op_type)
-            value.type = ir.TensorType(ir.DataType.INT64) if op_type == "Shape" else inputs[0].type
-            if rank is not None and value.type is not None:
-                value.shape = ir.Shape([None] * rank)
+    def _add(self, node: ir.Node) -> None:
         if isinstance(self._place, ir.Graph):
             self._place.append(node)
         else:
             self._place.prepend(node)
-        return tuple(node.outputs)
 
-    def const(self, array: Any) -> ir.Value:
-        """An int64 constant."""
-        array = np.asarray(array, np.int64)
-        tensor = ir.Tensor(array)
-        name = self.fresh("const")
-        value = ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(array.shape), const_value=tensor)
-        self._main.register_initializer(value)
-        return value
+    def _name(self, node: ir.Node) -> None:
+        for value in node.outputs:
+            value.name = self.fresh(node.op_type)
+
+    def _infer(self, node: ir.Node) -> None:
+        """Outputs have the type of the first operand; an Identity has its rank, too."""
+        first = node.inputs[0]
+        assert first is not None
+        for value in node.outputs:
+            value.type = ir.TensorType(ir.DataType.INT64) if node.op_type == "Shape" else first.type
+            if node.op_type == "Identity" and first.shape is not None:
+                _of_rank(value, len(first.shape))
 
     # Operations on sequences; they return None where tensors cannot express the result.
 
@@ -98,7 +90,7 @@ class Emitter:
             if not keep:
                 return Rows(x, axis)
             wide = None if rank is None else rank + 1
-            return Rows(self.emit("Unsqueeze", x, self.const([axis + 1]), rank=wide), axis)
+            return Rows(_of_rank(self.emit("Unsqueeze", x, self.const([axis + 1])), wide), axis)
         known = None if sizes.const_value is None else sizes.const_value.numpy()
         if known is None:
             return None
@@ -108,7 +100,8 @@ class Emitter:
             if not isinstance(dim, int) or size < 1 or dim // size > MAX_UNROLLED:
                 return None
             known = np.array([min(size, dim - start) for start in range(0, dim, size)])
-        return Items(self.emit_several("Split", x, self.const(known), outputs=len(known), rank=rank, axis=axis))
+        parts = self.several(len(known), "Split", x, self.const(known), axis=axis)
+        return Items(tuple(_of_rank(part, rank) for part in parts))
 
     def at_place(self, of: Contents, place: ir.Value) -> ir.Value | None:
         """SequenceAt."""
@@ -118,7 +111,7 @@ class Emitter:
         rows = self.rows(of)
         if rows is None:
             return None
-        return self.emit("Gather", rows.tensor, place, rank=_less(rows.rank), axis=rows.axis)
+        return _of_rank(self.emit("Gather", rows.tensor, place, axis=rows.axis), _less(rows.rank))
 
     def length(self, of: Contents) -> ir.Value:
         """SequenceLength."""
@@ -148,7 +141,7 @@ class Emitter:
         if place is not None:
             return None
         ends = self.const([0]), self.const([-1]), self.const([of.axis])
-        return Rows(self.emit("Slice", of.tensor, *ends, rank=of.rank), of.axis)
+        return Rows(_of_rank(self.emit("Slice", of.tensor, *ends), of.rank), of.axis)
 
     def concatenated(self, of: Contents, axis: int, *, new: bool) -> ir.Value | None:
         """ConcatFromSequence."""
@@ -157,8 +150,8 @@ class Emitter:
             ranks = [len(value.shape) for value in values if value.shape is not None]
             rank = ranks[0] + int(new) if ranks else None
             if new:
-                values = [self.emit("Unsqueeze", value, self.const([axis]), rank=rank) for value in values]
-            return self.emit("Concat", *values, rank=rank, axis=axis) if values else None
+                values = [_of_rank(self.emit("Unsqueeze", value, self.const([axis])), rank) for value in values]
+            return _of_rank(self.emit("Concat", *values, axis=axis), rank) if values else None
         rank = of.rank
         if axis < 0:
             if rank is None:
@@ -171,8 +164,9 @@ class Emitter:
             return None
         shape = self.const([*[0] * axis, -1])
         if axis + 2 < rank:
-            shape = self.emit("Concat", shape, self.emit("Shape", moved, rank=1, start=axis + 2), rank=1, axis=0)
-        return self.emit("Reshape", moved, shape, rank=rank - 1)
+            rest = _of_rank(self.emit("Shape", moved, start=axis + 2), 1)
+            shape = _of_rank(self.emit("Concat", shape, rest, axis=0), 1)
+        return _of_rank(self.emit("Reshape", moved, shape), rank - 1)
 
     def rows(self, of: Contents) -> Rows | None:
         """The sequence as one tensor; None for an empty sequence."""
@@ -198,7 +192,7 @@ class Emitter:
             return Items(())
         ranks = [len(tensor.shape) for tensor in known if tensor.shape is not None]
         rank = ranks[0] if ranks else None
-        return Rows(known[0] if len(known) == 1 else self.emit("Concat", *known, rank=rank, axis=0), 0)
+        return Rows(known[0] if len(known) == 1 else _of_rank(self.emit("Concat", *known, axis=0), rank), 0)
 
     def _moved(self, rows: Rows, axis: int) -> ir.Value | None:
         if axis == rows.axis:
@@ -207,13 +201,20 @@ class Emitter:
             return None
         order = [i for i in range(rows.rank) if i != rows.axis]
         order.insert(axis, rows.axis)
-        return self.emit("Transpose", rows.tensor, rank=rows.rank, perm=order)
+        return _of_rank(self.emit("Transpose", rows.tensor, perm=order), rows.rank)
 
 
 def become(value: ir.Value, tensor: ir.Value) -> None:
     """Give a value that was a sequence the type and rank of a tensor."""
     value.type = tensor.type
     value.shape = None if tensor.shape is None else ir.Shape([None] * len(tensor.shape))
+
+
+def _of_rank(value: ir.Value, rank: int | None) -> ir.Value:
+    """The value itself, which has a rank if that is known."""
+    if rank is not None and value.type is not None:
+        value.shape = ir.Shape([None] * rank)
+    return value
 
 
 def _less(rank: int | None) -> int | None:

@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from caffe2_frontend.interop.domains import is_standard
 from caffe2_frontend.interop.operators import PLAIN_ACTIVATIONS, RECURRENT
+from caffe2_frontend.interop.rewriting.node_emitter import NodeEmitter
 
 # Metadata key of nodes of an expansion: the type of the recurrent operator.
 EXPANDED: Final = "expanded"
@@ -42,25 +43,23 @@ def can_expand(node: ir.Node) -> bool:
     return fits and all(name.lower() in _PLAIN for name in names)
 
 
-class _Nodes:
+class _Nodes(NodeEmitter):
     """Nodes in order. Values are numbered after ``prefix``, so that equal nodes lead to equal names."""
 
     def __init__(self, prefix: str, metadata: Mapping[str, str]) -> None:
-        self.prefix, self._metadata, self.nodes = prefix, metadata, list[ir.Node]()
+        super().__init__(metadata)
+        self.prefix, self._label = prefix, ""
 
-    def emit(self, op_type: str, *inputs: ir.Value | None, name: str = "", outputs: int = 1, **attributes: Any) -> Any:
-        node = ir.node(
-            op_type, inputs, attributes, num_outputs=outputs, metadata_props=dict(self._metadata),
-            name=f"{self.prefix}/{name or op_type}_{len(self.nodes)}",
-        )  # fmt: skip
+    def emit(self, op_type: str, *inputs: ir.Value | None, name: str = "", **attributes: Any) -> ir.Value:
+        """Emit a node of one output, which is named after ``name``, or its type."""
+        self._label = name
+        return super().emit(op_type, *inputs, **attributes)
+
+    def _name(self, node: ir.Node) -> None:
+        node.name = f"{self.prefix}/{self._label or node.op_type}_{len(self.nodes)}"
+        self._label = ""
         for i, value in enumerate(node.outputs):
             value.name = node.name if i == 0 else f"{node.name}_{i}"
-        self.nodes.append(node)
-        return node.outputs[0] if outputs == 1 else tuple(node.outputs)
-
-    def const(self, array: Any) -> ir.Value:
-        value: ir.Value = self.emit("Constant", value=ir.Tensor(np.asarray(array)))
-        return value
 
 
 class _Cell:
@@ -120,8 +119,8 @@ class _Cell:
 
         gates = self._facts.gates
         recurrence, biases = part(2), part(3)
-        weights, recurrences = (self._split(emit, v, len(gates)) for v in (part(1), recurrence))
-        bias = self._split(emit, biases, 2 * len(gates)) if biases is not None else [None] * (2 * len(gates))
+        weights, recurrences = (self._split(v, len(gates)) for v in (part(1), recurrence))
+        bias = self._split(biases, 2 * len(gates)) if biases is not None else [None] * (2 * len(gates))
         rows = [
             self._affine(emit, x, w, b, f"input_{gate}")
             for gate, w, b in zip(gates, weights, bias[: len(gates)], strict=True)
@@ -134,12 +133,12 @@ class _Cell:
                 value.producer().metadata_props[EXPANDED] = STATE
         states = [zeros if value is None else value for value in initial]
         peepholes = part(7) if self._kind == "LSTM" and self._input(7) is not None else None
-        peeps = self._split(emit, peepholes, 3) if peepholes is not None else [None] * 3
+        peeps = self._split(peepholes, 3) if peepholes is not None else [None] * 3
         transposed = [emit("Transpose", r, perm=[1, 0]) for r in recurrences]
         each = len(self._facts.activations)
         body = self._body(d, transposed, bias[len(gates) :], peeps, self._activations[d * each : (d + 1) * each])
-        found = emit(
-            "Scan", *states, *rows, valid, outputs=len(states) + 1, body=body, num_scan_inputs=len(rows) + 1
+        found = self._out.several(
+            len(states) + 1, "Scan", *states, *rows, valid, body=body, num_scan_inputs=len(rows) + 1
         )  # fmt: skip
         y = emit("ReverseSequence", found[-1], wide, time_axis=0, batch_axis=1) if back else found[-1]
         return y, list(found[:-1])
@@ -221,10 +220,8 @@ class _Cell:
         part = self._affine(inner.emit, states[0], recurrences[0], biases[0], "hidden_i", transposed=True)
         return [self._gate(inner, "hidden", rows[0], part, activation=activations[0])]
 
-    @staticmethod
-    def _split(emit: Emit, value: Any, count: int) -> Sequence[Any]:
-        parts = emit("Split", value, axis=0, num_outputs=count, outputs=count)
-        return parts if isinstance(parts, tuple) else (parts,)
+    def _split(self, value: Any, count: int) -> Sequence[Any]:
+        return self._out.several(count, "Split", value, axis=0, num_outputs=count)
 
     @staticmethod
     def _affine(emit: Emit, x: Any, weight: Any, bias: Any, name: str, *, transposed: bool = False) -> Any:

@@ -54,7 +54,7 @@ def top_k(at: Rewriter) -> tuple[ir.Value, ...] | None:
     if dtype in (INT64, ir.DataType.UINT64):
         at.refuse(f"it orders elements of type {dtype.name.lower()}")
     wide = at.cast(x, ir.DataType.DOUBLE) if not dtype.is_floating_point() else x
-    values, indices = at.emit("TopK", wide if largest else at.emit("Neg", wide), at.input(1), outputs=2, axis=axis)
+    values, indices = at.several(2, "TopK", wide if largest else at.emit("Neg", wide), at.input(1), axis=axis)
     return at.cast(values if largest else at.emit("Neg", values), dtype), indices
 
 
@@ -65,7 +65,7 @@ def top_k_of_known_count(at: Rewriter) -> None:
     if count is None:
         at.refuse("its number of elements is computed at run time")
     at.set("k", int(count.reshape(-1)[0]))
-    at.remove_inputs(1)
+    at.keep_inputs(1)
 
 
 @rules.before(11, "CumSum")

@@ -84,7 +84,7 @@ def clip(at: Rewriter) -> ir.Value | None:
         return _clip_by_extrema(at)
     for name, bound in bounds.items():
         at.set(name, bound)
-    at.remove_inputs(1)
+    at.keep_inputs(1)
     return None
 
 
@@ -225,8 +225,7 @@ def saturating(at: Rewriter) -> None:
 def gemm_with_bias(at: Rewriter) -> None:
     """The third operand was required."""
     if not at.has_input(2):
-        at.node.resize_inputs(3)
-        at.node.replace_input_with(2, at.const([0], at.dtype(at.input(0))))
+        at.replace_input(2, at.const([0], at.dtype(at.input(0))))
 
 
 @rules.before(14, "LSTM", "GRU", "RNN")

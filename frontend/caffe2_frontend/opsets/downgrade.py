@@ -15,9 +15,10 @@ import onnx_ir as ir
 from caffe2_frontend.interop.bodies import bodies
 from caffe2_frontend.interop.cleanup.unused import remove_unused
 from caffe2_frontend.interop.names import Names
+from caffe2_frontend.interop.rewriting.node_rewriter import InexpressibleError
 from caffe2_frontend.opsets import along_axes, arithmetic, branches, images, indices, shapes
 from caffe2_frontend.opsets.arithmetic import WIDER
-from caffe2_frontend.opsets.rewriter import InexpressibleError, Rewriter
+from caffe2_frontend.opsets.rewriter import Rewriter
 from caffe2_frontend.opsets.rules import Rules
 
 __all__ = ["InexpressibleError", "downgrade"]
@@ -75,10 +76,7 @@ class _Downgrade:
             values = self._adapted(at)
         except InexpressibleError as error:
             raise InexpressibleError(f"{node.op_type} ({node.outputs[0].name!r}): {error.reason}") from None
-        if values is None:
-            graph.insert_before(node, at.nodes)
-        else:
-            _replace(graph, node, values, at.nodes)
+        at.commit(values)
         for new in at.nodes:
             if new in at.finished:
                 for body in bodies(new):
@@ -139,14 +137,3 @@ def _is_allowed(at: Rewriter, value: ir.Value, schema: onnx.defs.OpSchema) -> bo
     index = next(i for i, other in enumerate(at.node.inputs) if other is value)
     parameter = schema.inputs[min(index, len(schema.inputs) - 1)]
     return not parameter.types or f"tensor({value.dtype.name.lower()})" in parameter.types
-
-
-def _replace(graph: ir.Graph, node: ir.Node, values: list[ir.Value], nodes: list[ir.Node]) -> None:
-    """Put other values in place of a node's outputs; a value that the new nodes did not make is copied."""
-    made = {value for new in nodes for value in new.outputs}
-    for index, value in enumerate(values[: len(node.outputs)]):
-        if value not in made or value in values[:index]:
-            copy = ir.Node("", "Identity", [value], metadata_props=dict(node.metadata_props))
-            nodes.append(copy)
-            values[index] = copy.outputs[0]
-    ir.convenience.replace_nodes_and_values(graph, node, [node], nodes, list(node.outputs), values[: len(node.outputs)])

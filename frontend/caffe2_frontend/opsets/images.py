@@ -68,11 +68,9 @@ def resize(at: Rewriter) -> None:
 def resize_with_region(at: Rewriter) -> None:
     """The operand that says which region is resized had to be given."""
     if not at.has_input(1):
-        at.node.resize_inputs(max(2, len(at.node.inputs)))
-        at.node.replace_input_with(1, at.const([], np.float32))
+        at.replace_input(1, at.const([], np.float32))
     if not at.has_input(2):
-        at.node.resize_inputs(max(3, len(at.node.inputs)))
-        at.node.replace_input_with(2, at.const([], np.float32))
+        at.replace_input(2, at.const([], np.float32))
 
 
 @rules.before(11, "Resize")

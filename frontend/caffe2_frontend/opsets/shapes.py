@@ -20,7 +20,7 @@ _FAR: Final = np.iinfo(np.int64).max
 @rules.before(15, "Shape")
 def slice_of_shape(at: Rewriter) -> ir.Value | None:
     """``start`` and ``end`` are a slice of the shape."""
-    if "start" not in at.node.attributes and "end" not in at.node.attributes:
+    if not at.has("start") and not at.has("end"):
         return None
     start, end = at.integer("start", 0), at.integer("end", _FAR)
     whole = at.emit("Shape", at.input(0))
@@ -30,8 +30,7 @@ def slice_of_shape(at: Rewriter) -> ir.Value | None:
 @rules.before(14, "Reshape")
 def reshape_without_allowzero(at: Rewriter) -> ir.Value | None:
     """Where the shape may hold a 0, an empty tensor is made of the shape, and any other is reshaped."""
-    allowed = at.integer("allowzero", 0)
-    at.node.attributes.pop("allowzero", None)
+    allowed = at.pop_integer("allowzero", 0)
     shape = at.constant(1)
     if not allowed or (shape is not None and not np.any(shape == 0)):
         return None
@@ -40,8 +39,8 @@ def reshape_without_allowzero(at: Rewriter) -> ir.Value | None:
         return _filled(at, wanted, at.dtype(x))
     y = at.node.outputs[0]
     is_empty = at.emit("Equal", at.emit("Size", x), at.const(0, np.int64))
-    then = at.branch("empty", lambda: _filled(at, wanted, at.dtype(x)))
-    other = at.branch("reshaped", lambda: at.emit_old("Reshape", x, wanted, like=y))
+    then = at.body([], lambda: [_filled(at, wanted, at.dtype(x))], "empty")
+    other = at.body([], lambda: [at.emit_old("Reshape", x, wanted, like=y)], "reshaped")
     return at.emit_old("If", is_empty, like=y, then_branch=then, else_branch=other)
 
 
@@ -62,7 +61,7 @@ def _axes_to_attribute(at: Rewriter, index: int = 1) -> None:
         at.refuse("its axes are computed at run time")
     rank = at.rank(at.input(0)) if at.node.op_type != "Unsqueeze" else at.rank(at.node.outputs[0])
     at.set("axes", sorted(int(axis) % rank if rank else int(axis) for axis in axes.reshape(-1)))
-    at.remove_inputs(index)
+    at.keep_inputs(index)
 
 
 @rules.before(13, "Squeeze", "Unsqueeze")
@@ -108,7 +107,7 @@ def _reduction(at: Rewriter) -> ir.Value | None:
     if axes is not None and not axes.size:
         if noop:
             return at.emit("Identity", at.input(0))
-        at.remove_inputs(1)
+        at.keep_inputs(1)
     if noop and not at.has_input(1):
         return at.emit("Identity", at.input(0))
     _axes_to_attribute(at)
@@ -124,15 +123,13 @@ def reduce_sum(at: Rewriter) -> ir.Value | None:
 @rules.before(18, "Split")
 def split_in_equal_parts(at: Rewriter) -> None:
     """Without sizes, the number of outputs says how many parts there are; uneven ones need their sizes."""
-    if "num_outputs" not in at.node.attributes:
+    if not at.has("num_outputs"):
         return
-    x, axis, count = at.input(0), at.integer("axis", 0), at.integer("num_outputs", 1)
-    del at.node.attributes["num_outputs"]
+    x, axis, count = at.input(0), at.integer("axis", 0), at.pop_integer("num_outputs", 1)
     size = x.shape[axis] if x.shape is not None else None
     if isinstance(size, int) and size % count:
         part = -(-size // count)
-        at.node.resize_inputs(2)
-        at.node.replace_input_with(1, at.const([part] * (count - 1) + [size - part * (count - 1)], np.int64))
+        at.replace_input(1, at.const([part] * (count - 1) + [size - part * (count - 1)], np.int64))
     # Of a dim of unknown size the parts are equal, or the runtime refuses it, as Caffe2 does.
 
 
@@ -144,7 +141,7 @@ def split(at: Rewriter) -> tuple[ir.Value, ...] | None:
     sizes = at.constant(1)
     if sizes is not None:
         at.set("split", [int(size) for size in sizes])
-        at.remove_inputs(1)
+        at.keep_inputs(1)
         return None
     axis = at.const([at.integer("axis", 0)], np.int64)
     start, parts = at.const([0], np.int64), []
@@ -184,7 +181,7 @@ def slice_(at: Rewriter) -> ir.Value | None:
         at.set("ends", [int(end) for end in ends])
         if axes is not None:
             at.set("axes", [int(axis) % rank for axis in axes])
-        at.remove_inputs(1)
+        at.keep_inputs(1)
         return None
     return _slice_by_gather(at)
 
@@ -255,8 +252,8 @@ def pad_with_axes(at: Rewriter) -> None:
     where = {int(axis) % rank: position for position, axis in enumerate(axes)}
     order = [where[axis] + side * count if axis in where else 2 * count for side in (0, 1) for axis in range(rank)]
     pads = at.emit("Concat", at.input(1), at.const([0], np.int64), axis=0)
-    at.node.replace_input_with(1, at.emit("Gather", pads, at.const(order, np.int64), axis=0))
-    at.remove_inputs(3)
+    at.replace_input(1, at.emit("Gather", pads, at.const(order, np.int64), axis=0))
+    at.keep_inputs(3)
 
 
 @rules.before(11, "Pad")
@@ -272,7 +269,7 @@ def pad(at: Rewriter) -> ir.Value | None:
         at.set("pads", [int(size) for size in pads])
         if at.text("mode", "constant") == "constant":
             at.set("value", float(fill))
-        at.remove_inputs(1)
+        at.keep_inputs(1)
         return None
     if at.text("mode", "constant") != "constant":
         at.refuse("its pads are computed at run time")
