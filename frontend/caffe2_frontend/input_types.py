@@ -24,6 +24,8 @@ _ALIKE: Final = frozenset({
 })  # fmt: skip
 # All operands have one type.
 _COMPARISONS: Final = frozenset({"EQ", "GE", "GT", "LE", "LT", "NE"})
+# An index has the type of its keys.
+_KEYED: Final = frozenset({"IndexGet", "IndexLoad"})
 # The operands, and the first result.
 _JOINED: Final = frozenset({"Concat", "DepthConcat"})
 # The first operand and the first result.
@@ -33,8 +35,11 @@ _MOVED: Final = frozenset({
 })  # fmt: skip
 # Results whose type follows from the operator alone.
 _RESULTS: Final[Mapping[str, ir.DataType]] = {
-    **dict.fromkeys(("ArgMax", "ArgMin", "GivenTensorInt64Fill", "Shape", "Size"), ir.DataType.INT64),
-    **dict.fromkeys(("GivenTensorIntFill", "LengthsRangeFill", "UniformIntFill"), ir.DataType.INT32),
+    **dict.fromkeys(
+        ("ArgMax", "ArgMin", "GivenTensorInt64Fill", "LongIndexCreate", "Shape", "Size"), ir.DataType.INT64
+    ),
+    **dict.fromkeys(("GivenTensorIntFill", "IntIndexCreate", "LengthsRangeFill", "UniformIntFill"), ir.DataType.INT32),
+    **dict.fromkeys(("GivenTensorStringFill", "StringIndexCreate"), ir.DataType.STRING),
     **dict.fromkeys((*_COMPARISONS, "And", "GivenTensorBoolFill", "Not", "Or", "Xor"), ir.DataType.BOOL),
     **dict.fromkeys(("GivenTensorFill", "UniformFill", "GaussianFill"), ir.DataType.FLOAT),
 }
@@ -51,7 +56,8 @@ def infer_input_types(
     """Infer the element types of inputs; those that no operator tells, or of which operators differ, are missing.
 
     Args:
-        ops: the operators of the net and of its bodies, which see the net's blobs under the same names.
+        ops: the operators of the net and of its bodies, which see the net's blobs under the same names, and those of
+            its init net that are not fills.
         inputs: the inputs.
         known: the types of parameters, and of inputs that are described.
     """
@@ -72,7 +78,7 @@ def _alike(op: OpView) -> tuple[str, ...]:
     """The blobs of an operator that have one type."""
     if op.type in _ALIKE:
         return (*op.inputs, *op.outputs)
-    if op.type in _COMPARISONS:
+    if op.type in _COMPARISONS or op.type in _KEYED:
         return op.inputs
     if op.type in _JOINED:
         return (*op.inputs, *op.outputs[:1])

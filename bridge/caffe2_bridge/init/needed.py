@@ -9,6 +9,7 @@ from caffe2_bridge.control import nets_run_by
 from caffe2_bridge.init.fill_nets import fill_net
 from caffe2_bridge.init.init_net import Chunks, InitNet
 from caffe2_bridge.netdef.views import OpView
+from caffe2_bridge.ssa.objects import follow_index
 
 
 def without_unneeded(init: InitNet, names: Iterable[str]) -> InitNet:
@@ -16,10 +17,11 @@ def without_unneeded(init: InitNet, names: Iterable[str]) -> InitNet:
 
     A training init net creates databases and counters that a deploy net does not read.
     """
-    wanted = set(names)
+    wanted, unfrozen = set(names), set[str]()
     needed: list[OpView] = []
-    for op in reversed(init.rest):
-        if not wanted.isdisjoint(op.outputs) or any(nets_run_by(op)):
+    changed = [(*op.outputs, *follow_index(op.proto, unfrozen)) for op in init.rest]
+    for op, changes in zip(reversed(init.rest), reversed(changed), strict=True):
+        if not wanted.isdisjoint(changes) or any(nets_run_by(op)):
             needed.append(op)
             wanted.update(op.inputs)
     return with_rest(init, needed[::-1])

@@ -17,7 +17,7 @@ from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location
 from caffe2_bridge.netdef.views import ArgumentError, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_bridge.ssa.in_place import SPECIAL_TYPES, updated
-from caffe2_bridge.ssa.objects import mutated
+from caffe2_bridge.ssa.objects import INDEX_TYPES, follow_index, mutated
 
 
 @dataclass(slots=True)
@@ -111,11 +111,14 @@ def effects_of(net: NetDef, name: str) -> NetEffects:
 def analyse(net: NetDef, location: Location, findings: list[Diagnostic]) -> NetEffects:
     """The effects of a net; diagnostics of arguments of operators with bodies are added to ``findings``."""
     result = NetEffects(net)
+    unfrozen = set[str]()
     for index, proto in enumerate(net.op):
         op_type = proto.type
         control = control_of(OpView(proto, index)) if op_type in CONTROL_TYPES else None
         if control is None:
             op = _plain(proto, op_type)
+            if op_type in INDEX_TYPES and not proto.domain:
+                op.mutates = op.mutates or follow_index(proto, unfrozen)
         else:
             here = Location(location.net, index, proto.type, proto.name, location.path)
             try:

@@ -20,11 +20,28 @@ _MAKERS: Final = frozenset({
 # Operators that must work in place on an object: a copy of it would be another object.
 MUTATORS: Final = frozenset({"DestroyCommonWorld", "Free", "IndexFreeze", "IndexLoad"})
 _MAY_HOLD_OBJECTS: Final = _MAKERS | MUTATORS | CONTROL_TYPES
+_INDEX_MAKERS: Final = frozenset({"IntIndexCreate", "LongIndexCreate", "StringIndexCreate"})
+INDEX_TYPES: Final = _INDEX_MAKERS | {"IndexFreeze", "IndexGet"}  # those that follow_index looks at
 
 
 def mutated(op_type: str, inputs: Sequence[str], outputs: Sequence[str]) -> list[str]:
     """Names of the objects that an operator without bodies changes in place."""
     return [name for name in outputs if name in inputs] if op_type in MUTATORS else []
+
+
+def follow_index(op: OperatorDef, unfrozen: set[str]) -> list[str]:
+    """The index in which an ``IndexGet`` may number new keys, though it does not list it as an output.
+
+    ``unfrozen`` holds the indices that the operators before have made and not frozen, and is updated. An index from
+    outside of the net is taken for a frozen one.
+    """
+    if op.type in _INDEX_MAKERS:
+        unfrozen.update(op.output)
+    elif op.type == "IndexFreeze":
+        unfrozen.difference_update(op.input)
+    elif op.type == "IndexGet":
+        return [name for name in op.input[:1] if name in unfrozen]
+    return []
 
 
 def object_outputs(op: OperatorDef) -> tuple[str, ...]:

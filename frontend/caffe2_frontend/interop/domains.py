@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import onnx
 import onnx_ir as ir
 
 STANDARD_DOMAINS: Final = ("", "ai.onnx")
+ML_DOMAIN: Final = "ai.onnx.ml"
+# The versions that exports import of other domains than ONNX's own: LabelEncoder has its present form since 2.
+EXPORTED_VERSIONS: Final[Mapping[str, int]] = {ML_DOMAIN: 2}
 
 
 def plain_domain(domain: str) -> str:

@@ -143,6 +143,7 @@ class Op(OperatorBase[ir.Value]):
         outputs: Literal[1] = 1,
         shape: Any = None,
         dtype: Any = None,
+        domain: Any = "",
         reserved: Any = None,
         **attrs: Any,
     ) -> Value: ...
@@ -154,6 +155,7 @@ class Op(OperatorBase[ir.Value]):
         outputs: int,
         shape: Any = None,
         dtype: Any = None,
+        domain: Any = "",
         reserved: Any = None,
         **attrs: Any,
     ) -> tuple[Value, ...]: ...
@@ -164,13 +166,15 @@ class Op(OperatorBase[ir.Value]):
         outputs: int = 1,
         shape: Sequence[Any] | None = None,
         dtype: ir.DataType | None = None,
+        domain: str = "",
         reserved: Mapping[str, Any] | None = None,
         **attrs: Any,
     ) -> Value | tuple[Value, ...]:
         """Emit an ONNX node and return its output, or its outputs where ``outputs`` is not 1.
 
-        ``shape`` and ``dtype`` state what inference cannot see. Attributes that are None are left out; ``reserved``
-        holds those that have the names of parameters of this method. Incompatible operands are reported.
+        ``shape`` and ``dtype`` state what inference cannot see; nothing is inferred for another ``domain`` than ONNX's
+        own. Attributes that are None are left out; ``reserved`` holds those that have the names of parameters of this
+        method. Incompatible operands are reported.
         """
         attrs.update(reserved or {})
         given = ir.convenience.convert_attributes({k: v for k, v in attrs.items() if v is not None})
@@ -179,7 +183,7 @@ class Op(OperatorBase[ir.Value]):
                 reason = f"attribute {attribute.name!r} of {op_type} must fit into 64 bits, not {attribute.value}"
                 self.unsupported(reason, code="invalid-argument")
         node = ir.Node(
-            "",
+            domain,
             op_type,
             inputs,
             given,
@@ -188,7 +192,8 @@ class Op(OperatorBase[ir.Value]):
             metadata_props=node_metadata(self.type, self.location_text),
         )
         try:
-            infer_outputs(node, self.scope.opset)
+            if not domain:
+                infer_outputs(node, self.scope.opset)
         except ShapeMismatchError as error:
             self.unsupported(str(error), code="invalid-operands")
         if shape is not None:

@@ -9,7 +9,6 @@ _QUEUE = "it moves blobs through a queue, which is not a tensor"
 _DATABASE = "it reads or writes a database, a file or a stream"
 _RECORD = "records and cursors over them are not tensors"
 _MAP = "a map is not a tensor"
-_INDEX = "an index from keys to numbers is not a tensor, and changes as it is used"
 _ATOMIC = "it is a variable that threads of one process share"
 _COUNTER = "a counter is not a tensor; plans that count are converted as a whole"
 _NETWORK = "it communicates with other processes"
@@ -32,7 +31,6 @@ _TYPES: Final[Mapping[str, str]] = {
     _RECORD: "PackRecords UnPackRecords CreateTreeCursor ResetCursor GetCursorOffset ReadNextBatch ReadRandomBatch "
     "CheckDatasetConsistency ComputeOffset SortAndShuffle AtomicAppend",
     _MAP: "CreateMap KeyValueToMap MapToKeyValue",
-    _INDEX: "IntIndexCreate LongIndexCreate StringIndexCreate IndexGet IndexLoad IndexStore IndexFreeze IndexSize",
     _ATOMIC: "AtomicFetchAdd AtomicFetchAdd64 CreateAtomicBool ConditionalSetAtomicBool CheckAtomicBool",
     _COUNTER: "CreateCounter ResetCounter CountDown CountUp CheckCounterDone RetrieveCount",
     _NETWORK: "Allgather Allreduce Barrier Broadcast CreateCommonWorld CloneCommonWorld DestroyCommonWorld Reduce "

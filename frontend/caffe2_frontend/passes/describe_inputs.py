@@ -170,7 +170,7 @@ def _infer_types(state: Export, uses: _Uses, names: Sequence[str]) -> Mapping[st
     if all(name in described for name in names):
         return {}
     parameters = {name: onnx_dtype(parameter.dtype) for name, parameter in state.init.parameters.items()}
-    return infer_input_types(uses.ops, names, parameters | described)
+    return infer_input_types([*state.init.rest, *uses.ops], names, parameters | described)
 
 
 def _unknown_rank(name: str, location: Location, info: TensorInfo, taken: set[str], *, wanted: bool) -> Diagnostic:

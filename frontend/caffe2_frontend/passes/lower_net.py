@@ -14,7 +14,9 @@ from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.netdef.views import NetView
 from caffe2_bridge.passes import FunctionalPass
+from caffe2_frontend.interop.bodies import all_nodes
 from caffe2_frontend.interop.constants import string_tensor
+from caffe2_frontend.interop.domains import EXPORTED_VERSIONS
 from caffe2_frontend.interop.files.strip_weights import SMALL_TENSOR_BYTES
 from caffe2_frontend.interop.metadata.origin import node_metadata
 from caffe2_frontend.interop.names import Names
@@ -71,6 +73,8 @@ class LowerNet(FunctionalPass[Export]):
         model = None
         if not any(finding.severity is Severity.ERROR for finding in findings):
             graph = _finish(net.name, inputs, made, scope, traces)
+            domains = {node.domain for node in all_nodes(graph)}
+            graph.opset_imports.update((d, version) for d, version in EXPORTED_VERSIONS.items() if d in domains)
             graph.opset_imports.update(state.domains)
             model = ir.Model(graph, ir_version=ir_version(state.working_opset))
         # A new view of the net: the old one holds all operators as Python objects.

@@ -10,15 +10,15 @@ import onnx
 import onnx_ir as ir
 from google.protobuf.message import EncodeError
 
-from caffe2_frontend.interop.domains import is_standard
+from caffe2_frontend.interop.domains import ML_DOMAIN, is_standard
 from caffe2_frontend.interop.files.serialize import WrittenModel
 from caffe2_frontend.interop.inference.propagation import HIDDEN, propagated
 from caffe2_frontend.interop.inference.value_types import forget_maps, negative_dims
 
 # Operators whose inference reads the type of an operand without asking whether it has one.
-_ML: Final = "ai.onnx.ml"
 _UNSAFE: Final = frozenset({
-    ("", "EyeLike"), ("", "RegexFullMatch"), (_ML, "DictVectorizer"), (_ML, "LabelEncoder"), (_ML, "TreeEnsemble"),
+    ("", "EyeLike"), ("", "RegexFullMatch"), (ML_DOMAIN, "DictVectorizer"), (ML_DOMAIN, "LabelEncoder"),
+    (ML_DOMAIN, "TreeEnsemble"),
 })  # fmt: skip
 # Of its products, before the softmax, the last dim is inferred as 0 where that of the keys is not known.
 _ATTENTION: Final = ("", "Attention")

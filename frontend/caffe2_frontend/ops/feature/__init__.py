@@ -7,6 +7,7 @@ FAMILIES: Final = (
     "calibration",
     "encoding",
     "histogram",
+    "indices",
     "merge",
     "samples",
     "sparse",
