@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from google.protobuf.message import DecodeError
@@ -11,6 +11,7 @@ from google.protobuf.message import DecodeError
 from caffe2_bridge.diagnostics import NetFormatError
 from caffe2_bridge.files.blobs.record_writer import Record, tensor_records, text_record
 from caffe2_bridge.files.blobs.records import Blob
+from caffe2_bridge.files.blobs.stored_indices import read_blobs
 from caffe2_bridge.files.plan_files import read_plan
 from caffe2_bridge.init.fill_nets import fill_net
 from caffe2_bridge.init.init_net import InitNet, read_init_net
@@ -72,9 +73,8 @@ def read_predictor(stored: Mapping[str, Blob], source: str, predictor: str | Non
     roles = {item.key: list(item.value) for item in meta.blobs}
     plans = {item.key: item.value for item in meta.plans}
     suffix = _predictor_suffix([*nets, *plans], predictor)
-    init = read_init_net(
-        _without_loads(nets.get(GLOBAL_INIT_NET + suffix)), _stored_parameters(nets, roles, suffix, stored)
-    )
+    tensors, made = _stored_parameters(nets, roles, suffix, stored)
+    init = read_init_net(_without_loads(nets.get(GLOBAL_INIT_NET + suffix), made), tensors)
     key = PREDICT_NET + suffix
     if key in nets:
         predict_net = nets[key]
@@ -87,8 +87,7 @@ def read_predictor(stored: Mapping[str, Blob], source: str, predictor: str | Non
     if own is not None:
         init = _followed_by(init, own)
     init = init.with_inputs(inputs)
-    parameters = init.parameters
-    rest = init.rest
+    parameters, rest = init.parameters, init.rest
 
     def serialized() -> Iterator[bytes | memoryview]:
         yield from fill_net(parameters.values(), (op.proto for op in rest))
@@ -118,15 +117,18 @@ def _predictor_suffix(keys: list[str], predictor: str | None) -> str:
 
 def _stored_parameters(
     nets: Mapping[str, NetDef], roles: Mapping[str, list[str]], suffix: str, stored: Mapping[str, Blob]
-) -> dict[str, Parameter]:
-    """Return the parameters that the global init net loads; without such a net, those with the role of parameters."""
+) -> tuple[dict[str, Parameter], list[OperatorDef]]:
+    """Return the parameters that the global init net loads; without such a net, those with the role of parameters.
+
+    Also the operators that make those that are no tensors.
+    """
     net = nets.get(GLOBAL_INIT_NET + suffix)
     loaded = [name for op in net.op if _is_load(op) for name in op.output] if net is not None else []
     names = loaded or roles.get(PARAMETERS + suffix, [])
     missing = [name for name in names if name not in stored]
     if missing:
         raise NetFormatError(f"the database lacks {len(missing)} of {len(names)} parameters: {', '.join(missing[:5])}")
-    return {name: stored[name].parameter() for name in names}
+    return read_blobs({name: stored[name] for name in names})
 
 
 def _placeholder(name: str, known: Parameter | None) -> OperatorDef:
@@ -146,8 +148,10 @@ def _is_load(op: OperatorDef) -> bool:
     return op.type == "Load" and list(op.input) == [DB_READER]
 
 
-def _without_loads(net: NetDef | None) -> NetDef:
-    return NetDef() if net is None else with_operators(net, (op for op in net.op if not _is_load(op)))
+def _without_loads(net: NetDef | None, made: Sequence[OperatorDef]) -> NetDef:
+    """Return the net with other operators in the place of those that load."""
+    net = NetDef() if net is None else net
+    return with_operators(net, [*made, *(op for op in net.op if not _is_load(op))])
 
 
 def _followed_by(first: InitNet, net: NetDef) -> InitNet:

@@ -68,6 +68,10 @@ class Blob:
         spans = sorted((fetch() for fetch in self.chunks), key=lambda span: self._header(span).content_chunk_id)
         return b"".join(p.tobytes() for span in spans for p in wire.payloads(span, BlobProto.CONTENT_FIELD_NUMBER))
 
+    def kind(self) -> str:
+        """Return the type of the blob as Caffe2 calls it; empty where the record does not say it."""
+        return self._header(self.chunks[0]()).type
+
     def _header(self, span: wire.Span) -> BlobProto:
         """Decode the BlobProto of a chunk without its content."""
         return _parsed(BlobProto, wire.split(span, _CONTENT)[0], self.name)

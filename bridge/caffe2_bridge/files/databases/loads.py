@@ -8,6 +8,7 @@ the folder is opened, and only regular files are, whatever the path or a symboli
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,12 +18,13 @@ from typing import Final
 
 from caffe2_bridge.diagnostics import Diagnostic, Location, NetFormatError, Severity
 from caffe2_bridge.files.blobs.records import Blob
+from caffe2_bridge.files.blobs.stored_indices import read_blobs
 from caffe2_bridge.files.databases import leveldb_file, lmdb_file
 from caffe2_bridge.init.fill_nets import fill_net
 from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.netdef.views import ArgumentError, OpView
-from caffe2_bridge.proto.caffe2_pb2 import DeviceOption
+from caffe2_bridge.proto.caffe2_pb2 import DeviceOption, OperatorDef
 from caffe2_bridge.storage import AnyPath, RemotePath
 
 Open = Callable[[AnyPath], Mapping[str, Blob]]
@@ -104,7 +106,7 @@ def read_loads(init: InitNet, folder: AnyPath, open_database: Open) -> InitNet:
         location = Location(net.name or "init", op.index, op.type, op.name)
         try:
             paths = _paths(op, readers, databases) if op.type == "Load" else None
-            loaded = {} if paths is None else _load(op, paths, open_database)
+            loaded, made = ({}, []) if paths is None else _load(op, paths, open_database)
         except (ArgumentError, NetFormatError) as error:
             reason = error.reason if isinstance(error, NetFormatError) else str(error)
             raise NetFormatError(f"{location}: {reason}", getattr(error, "source", "")) from None
@@ -114,6 +116,7 @@ def read_loads(init: InitNet, folder: AnyPath, open_database: Open) -> InitNet:
         # What load_all reads undeclared may be a blob that a later operator fills.
         later = {name for other in net.op[op.index + 1 :] for name in other.output}.difference(op.outputs)
         parameters.update((name, parameter) for name, parameter in loaded.items() if name not in later)
+        rest += [OpView(each, op.index) for each in made]
         files = ", ".join(path.name for path in paths)
         reason = f"{len(loaded)} blobs are read from {files}, in the folder {databases.folder}"
         notes.append(Diagnostic("database-read", reason, location, Severity.NOTE))
@@ -121,12 +124,16 @@ def read_loads(init: InitNet, folder: AnyPath, open_database: Open) -> InitNet:
 
 
 def init_of_blobs(blobs: Mapping[str, Blob]) -> InitNet:
-    """Return an init net with the tensors of a database; other blobs, such as nets, are left out."""
-    parameters = {}
+    """Return an init net with the tensors and the indices of a database; other blobs, such as nets, are left out."""
+    parameters: dict[str, Parameter] = {}
+    operators: list[OperatorDef] = []
     for name, blob in blobs.items():
         with suppress(NetFormatError):
-            parameters[name] = blob.parameter()
-    return InitNet(MappingProxyType(parameters), serialized=lambda: fill_net(parameters.values(), ()))
+            found, made = read_blobs({name: blob})
+            parameters |= found
+            operators += made
+    rest = tuple(map(OpView, operators, itertools.count()))
+    return InitNet(MappingProxyType(parameters), rest, serialized=lambda: fill_net(parameters.values(), operators))
 
 
 def _touched(rest: Iterable[OpView], names: Mapping[str, Parameter]) -> bool:
@@ -180,7 +187,9 @@ class _Names:
         return self.add + (key.partition(self.strip)[2] if self.strip and self.strip in key else key)
 
 
-def _load(op: OpView, paths: Iterable[AnyPath], open_database: Open) -> Mapping[str, Parameter]:
+def _load(
+    op: OpView, paths: Iterable[AnyPath], open_database: Open
+) -> tuple[Mapping[str, Parameter], Sequence[OperatorDef]]:
     """Load(reader...; db, dbs, db_type, source_blob_names=[], load_all=0, keep_device=0, ...) -> blobs.
 
     A name may be in one of the databases only. ``source_blob_names`` are the names of the outputs in the database.
@@ -214,11 +223,8 @@ def _load(op: OpView, paths: Iterable[AnyPath], open_database: Open) -> Mapping[
     if load_all:
         wanted = {key: key for key in stored}
     device = op.proto.device_option if op.proto.HasField("device_option") else None
-    return {
-        output: _renamed(stored[source].parameter(), output, device, keep_device=keep_device)
-        for source, output in wanted.items()
-        if source in stored
-    }
+    found, made = read_blobs({output: stored[source] for source, output in wanted.items() if source in stored})
+    return {name: _renamed(each, name, device, keep_device=keep_device) for name, each in found.items()}, made
 
 
 def _renamed(parameter: Parameter, name: str, device: DeviceOption | None, *, keep_device: bool) -> Parameter:

@@ -74,6 +74,7 @@ class _Recorder:
         self.net = state.predict
         self.graph = state.graph
         self.parameters = state.init.parameters.keys() - state.inputs.keys()
+        self.made = {name for op in state.init.rest for name in op.outputs}
         self.bound = state.traces.blobs
         bound = [self.bound, state.traces.given, *(trace.before for trace in state.traces.ops if trace.before)]
         # A conversion to another opset creates all values anew. The one to earlier opsets forgets their types and
@@ -170,11 +171,16 @@ class _Recorder:
         return conditions, region.parts
 
     def _makers(self, trace: Trace, reads: _Reads) -> Iterable[OperatorDef]:
-        """The operators that write operands that are not tensors. Raises OpenRegionError if others read these too."""
+        """The operators that write operands that are not tensors.
+
+        Raises OpenRegionError if others read these too, or if the init net makes them.
+        """
         for blob, value in zip(reads.blobs, reads.values, strict=True):
             if value is not None or (self.bound if trace.before is None else trace.before).get(blob) is not None:
                 continue
             makers = [op for op in self.net.op if blob in op.output and op != trace.op]
+            if blob in self.made:
+                raise OpenRegionError
             if not makers:
                 continue
             if self.users is None:

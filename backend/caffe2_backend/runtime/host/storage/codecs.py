@@ -16,7 +16,6 @@ from caffe2_backend.runtime.host.objects.counters import HostCounter
 from caffe2_backend.runtime.host.objects.indices import HostIndex
 from caffe2_backend.runtime.host.objects.maps import HostMap
 from caffe2_backend.runtime.host.storage.key_codecs import (
-    INDEX_TYPE,
     MAP_TYPES,
     decode_index,
     decode_map,
@@ -27,6 +26,7 @@ from caffe2_backend.runtime.host.storage.key_codecs import (
 from caffe2_backend.runtime.host.storage.readers import HostReader
 from caffe2_backend.runtime.values import HostObject
 from caffe2_bridge.diagnostics import NetFormatError, RunError
+from caffe2_bridge.files.blobs.stored_indices import INDEX_TYPE
 from caffe2_bridge.proto.caffe2_pb2 import PROTO_CPU, BlobProto, DBReaderProto, DeviceOption, TensorProto
 
 _SEPARATOR: Final = " "

@@ -14,9 +14,11 @@ from caffe2_backend.runtime.host.objects.maps import HostMap
 from caffe2_backend.runtime.values import Array, HostObject, string_bytes
 from caffe2_bridge.diagnostics import NetFormatError
 from caffe2_bridge.files.blobs.messages import decode_tensor
+from caffe2_bridge.files.blobs.records import Blob
+from caffe2_bridge.files.blobs.stored_indices import StoredIndex
 from caffe2_bridge.proto.caffe2_pb2 import PROTO_CPU, BlobProto, DeviceOption, TensorProto, TensorProtos
+from caffe2_bridge.wire import Span
 
-INDEX_TYPE: Final = "std::unique_ptr<caffe2::IndexBase>"
 _FIELDS: Final[Mapping[np.dtype[Any], tuple[Any, str]]] = {
     np.dtype(np.int32): (TensorProto.INT32, "int32_data"),
     np.dtype(np.int64): (TensorProto.INT64, "int64_data"),
@@ -37,13 +39,12 @@ def encode_index(index: HostIndex, proto: BlobProto) -> None:
 
 def decode_index(proto: BlobProto) -> HostObject:
     """Make an index. Raises NetFormatError if the message is damaged."""
-    keys = _array(proto.tensor)
-    try:
-        maximum, frozen = map(int, proto.content.split())
-    except ValueError:
-        raise NetFormatError(f"the index {proto.name!r} must have a maximum and a flag: {proto.content!r}") from None
-    index = HostIndex(keys.dtype, maximum, is_frozen=bool(frozen))
-    index.load(keys.tolist())
+    span = Span.of(proto.SerializeToString())
+    stored = StoredIndex.of(Blob(proto.name, [lambda: span]))
+    keys = as_value("keys", stored.keys.load(), copy=False)
+    assert isinstance(keys, np.ndarray)
+    index = HostIndex(keys.dtype, stored.max_elements, is_frozen=stored.is_frozen)
+    index.load(keys.reshape(-1).tolist())
     return index
 
 
