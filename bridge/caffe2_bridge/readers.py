@@ -79,9 +79,8 @@ def _unused_makers(net: NetView, cut: Iterable[OpView]) -> list[OpView]:
 def _note(net: NetView, op: OpView, names: list[str]) -> Diagnostic:
     named = ", ".join(map(repr, names)) or "none of them, because no operator reads one"
     reason = f"the batches that {op.type} reads from {op.inputs[0]!r} become inputs of the net: {named}"
-    hint = "feed them; where their types or shapes are not inferred: --input 'NAME=DTYPE[DIMS]'"
     location = Location(net.name or "net", op.index, op.type, op.name)
-    return Diagnostic("cut-reader", reason, location, Severity.NOTE, hint)
+    return Diagnostic("cut-reader", reason, location, Severity.NOTE, "feed them")
 
 
 def _without(init: InitNet, sources: set[str], made: list[str], notes: list[Diagnostic]) -> InitNet:

@@ -20,7 +20,7 @@ from caffe2_frontend.passes.explain_inputs import ExplainInputs
 from caffe2_frontend.passes.lower_net import LowerNet
 from caffe2_frontend.prepare import prepare
 from caffe2_frontend.state import Export
-from caffe2_frontend.tried_ranks import with_tried_ranks
+from caffe2_frontend.tried_inputs import with_tried_inputs
 
 # The element types and shapes of the inputs.
 DESCRIPTION: Final[tuple[Pass[Export], ...]] = (
@@ -76,7 +76,7 @@ def analyze(
             known = replace(options, inputs={**options.inputs, **described})
             return run_passes(ANALYSIS, _prepared(predict_net, init_net, known))
 
-        return with_tried_ranks(export, again)
+        return with_tried_inputs(export, again)
 
 
 def _prepared(predict_net: Message | bytes | Model, init_net: Message | bytes | None, options: ExportOptions) -> Export:

@@ -20,7 +20,7 @@ from caffe2_frontend.interop.types import CAFFE2_TO_ONNX
 # All operands and results have one type.
 _ALIKE: Final = frozenset({
     "Abs", "Add", "Alias", "AliasWithName", "Copy", "CopyCPUToGPU", "CopyFromCPUInput", "CopyGPUToCPU", "Div",
-    "EnsureCPUOutput", "Max", "Min", "Mul", "Negative", "Split", "StopGradient", "Sub", "Sum",
+    "EnsureCPUOutput", "Max", "Min", "Mul", "Negative", "StopGradient", "Sub", "Sum",
 })  # fmt: skip
 # All operands have one type.
 _COMPARISONS: Final = frozenset({"EQ", "GE", "GT", "LE", "LT", "NE"})
@@ -82,6 +82,8 @@ def _alike(op: OpView) -> tuple[str, ...]:
         return op.inputs
     if op.type in _JOINED:
         return (*op.inputs, *op.outputs[:1])
+    if op.type == "Split":  # the second operand holds sizes
+        return (*op.inputs[:1], *op.outputs)
     return (*op.inputs[:1], *op.outputs[:1]) if op.type in _MOVED else ()
 
 

@@ -16,7 +16,7 @@ from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.netdef.views import NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend.interop.metadata.model_fingerprint import model_fingerprint
-from caffe2_frontend.interop.types import TensorInfo
+from caffe2_frontend.interop.types import Quantization, TensorInfo
 from caffe2_frontend.lowering.trace import Traces
 from caffe2_frontend.options import DEFAULTS, ExportOptions
 
@@ -49,6 +49,7 @@ class Export:
         inferred_types: the inputs whose element type was inferred from the operators that read them.
         assumed_ranks: for inputs whose rank is assumed, the type of the operator that most often has it.
         accepted: the element types that operators accept of operands, by operator type and index, where they check it.
+        wanted_scales: the Int8 operands of unknown quantization, each with one that its reader accepts.
         fills: the fills of inputs in the init net.
         outputs: pairs of a graph output's name and its blob, in the net's order.
         implied_outputs: whether the outputs are neither declared nor asked for: they are the blobs that nothing reads.
@@ -77,6 +78,7 @@ class Export:
     inferred_types: frozenset[str] = frozenset()
     assumed_ranks: Mapping[str, str] = field(default_factory=dict)
     accepted: Mapping[tuple[str, int], Collection[ir.DataType]] = field(default_factory=dict)
+    wanted_scales: Mapping[str, Quantization] = field(default_factory=dict)
     fills: Mapping[str, Parameter] = field(default_factory=dict)
     outputs: tuple[tuple[str, str], ...] = ()
     implied_outputs: bool = False

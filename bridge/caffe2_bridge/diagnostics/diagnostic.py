@@ -30,6 +30,11 @@ class Location:
         outer = Location(self.net, self.index, self.op_type, self.op_name)
         return Location(body, index, op_type, op_name, (*self.path, outer))
 
+    @property
+    def outermost(self) -> Location:
+        """The location of the operator of the net itself that this one is in, or is."""
+        return next(iter(self.path), self)
+
     def operator_text(self, index: int, op_type: str, op_name: str) -> str:
         """The location of an operator of this net, as text."""
         return self._text(_place(self.net, index, op_type, op_name))

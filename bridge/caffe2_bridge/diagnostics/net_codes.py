@@ -24,8 +24,7 @@ NET_CODES: Final = (
         "`TensorProtosDBInput` or `ImageInput` in the net). An ONNX model cannot read a database; it computes the same "
         "from batches that are fed.",
         example="mnist_test[0] TensorProtosDBInput: note: the batches that TensorProtosDBInput reads from 'reader' "
-        "become inputs of the net: 'data', 'label' [cut-reader] (feed them; where their types or shapes are not "
-        "inferred: --input 'NAME=DTYPE[DIMS]')",
+        "become inputs of the net: 'data', 'label' [cut-reader] (feed them)",
         cure="Feed the inputs. Where a type or a shape is not inferred from use, describe it: "
         "`--input 'data=uint8[N,1,28,28]'`, or `inputs={'data': ('uint8', ('N', 1, 28, 28))}`.",
     ),
@@ -93,8 +92,8 @@ NET_CODES: Final = (
         cause="The net declares a stack of workspaces, a counter, a queue or another object as an output. Caffe2's "
         "mobile exporter declares every blob that no operator reads, and so the `step_workspaces` of recurrent nets.",
         example="predict: warning: output 'lstm/step_workspaces' is left out, because it is an object and not a tensor "
-        "[object-output] (remove 'lstm/step_workspaces' from the net's external_output, or choose the outputs: "
-        "--output NAME, or outputs=[NAME])",
+        "[object-output] (remove 'lstm/step_workspaces' from the net's external_output, or choose the others: "
+        "--output prob, or outputs=['prob'])",
         cure="Nothing needs to be done. To remove the warning, choose the outputs: `--output NAME`, or "
         "`outputs=[NAME]`.",
     ),
@@ -162,7 +161,7 @@ NET_CODES: Final = (
         summary="An output of the net or of a body has no value that is a tensor.",
         cause="No operator writes the output, or what it holds is not a tensor (a counter, a queue, a map).",
         example="predict: error: output 'prob' is not written by any operator, or is not a tensor [undefined-output] "
-        "(choose the outputs: --output NAME, or outputs=[NAME])",
+        "(choose outputs that do not need it: --output logits, or outputs=['logits'])",
         cure="Choose outputs that the net writes: `--output NAME`, or `outputs=[NAME]`.",
     ),
     DiagnosticCode(

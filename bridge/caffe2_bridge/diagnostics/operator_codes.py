@@ -114,8 +114,8 @@ OPERATOR_CODES: Final = (
         cause="The export has a table of each runtime. Operators with bodies, strings and float64 are what runtimes "
         "lack most often.",
         example="control_while: error: opencv does not take Loop (of control_while[2] While): its importer does not "
-        "read operators with bodies as they are exported [target-lacks] (choose another target: --for TARGET, or "
-        "target=...)",
+        "read operators with bodies as they are exported [target-lacks] (leave out --for, or target=, "
+        "to export for onnxruntime)",
         cure="Choose another runtime with `--for RUNTIME`, or `target='RUNTIME'`, or outputs before the operator.",
     ),
     DiagnosticCode(
@@ -199,7 +199,7 @@ OPERATOR_CODES: Final = (
         cause="ONNX operators cannot compute it (queues, databases, counters, gradients), Caffe2 has no equivalent "
         "(import), or the type is misspelled. `caffe2-bridge ops` lists the operators that convert.",
         example="predict[0] CreateDB: error: operator 'CreateDB' has no conversion: it reads or writes a database, a "
-        "file or a stream [unknown-operator] (choose outputs that do not need it: --output NAME, or outputs=[NAME])",
+        "file or a stream [unknown-operator] (choose outputs that do not need it: --output prob, or outputs=['prob'])",
         cure="Export: choose outputs before the operator with `--output NAME`, or `outputs=[NAME]`. Import: carry it "
         "as an ONNX operator with `--foreign carry`, or `to_netdef(model, foreign='carry')`.",
     ),

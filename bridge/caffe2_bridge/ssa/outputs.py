@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from shlex import quote
 
 from caffe2_bridge.diagnostics import Diagnostic, Location, Severity
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
@@ -34,18 +35,23 @@ def omitted_outputs(net: NetDef, declared: Collection[str] | None = None) -> lis
     ``declared`` are these outputs, where they are known already.
     """
     kept = declared_outputs(net) if declared is None else declared
-    location = Location(net.name or "net")
+    location, others = Location(net.name or "net"), outputs_hint(kept)
     return [
         Diagnostic(
             "object-output",
             f"output {name!r} is left out, because it is an object and not a tensor",
             location,
             Severity.WARNING,
-            f"remove {name!r} from the net's external_output, or choose the outputs: --output NAME, or outputs=[NAME]",
+            f"remove {name!r} from the net's external_output" + (f", or choose the others: {others}" if kept else ""),
         )
         for name in dict.fromkeys(net.external_output)
         if name not in kept
     ]
+
+
+def outputs_hint(names: Collection[str]) -> str:
+    """Return what to type to choose outputs, on the command line and in Python."""
+    return f"{' '.join(f'--output {quote(name)}' for name in names)}, or outputs={list(names)!r}"
 
 
 def unread_outputs(effects: NetEffects) -> tuple[str, ...]:

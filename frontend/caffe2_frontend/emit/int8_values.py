@@ -13,11 +13,14 @@ from typing import Final
 import numpy as np
 import onnx_ir as ir
 
+from caffe2_bridge.netdef.parameter_operands import is_weight_operand
 from caffe2_bridge.netdef.parameters import Array
 from caffe2_frontend.emit.arithmetic import add, mul
-from caffe2_frontend.emit.operand_checks import require_dtype
+from caffe2_frontend.emit.operand_checks import is_input, require_dtype
 from caffe2_frontend.emit.shapes import cast
+from caffe2_frontend.interop.input_hint import input_hint
 from caffe2_frontend.interop.types import INT32, Quantization, TensorInfo
+from caffe2_frontend.lowering.dim_facts import as_dim
 from caffe2_frontend.lowering.op import Op, Value
 
 BYTE: Final = ir.DataType.UINT8
@@ -35,25 +38,41 @@ def find_quantization(value: Value) -> Quantization | None:
     return quantization
 
 
-def quantization(op: Op, value: Value, example: float | None = None) -> Quantization:
+def quantization(
+    op: Op, value: Value, example: float | None = None, exactly: Quantization | None = None
+) -> Quantization:
     """The quantization of a value; refuses the operator if it is unknown.
 
     Args:
         op: the operator that reads the value.
         value: the value.
         example: a scale that the operator accepts, for the hint; by default a part of the scale of its result.
+        exactly: the only quantization that the operator accepts, where there is only one.
     """
     found = find_quantization(value)
     if found is None:
-        scale = f"{op.args.number('Y_scale', default=0.8) / 16 if example is None else example:.3g}"
-        op.unsupported(
-            f"the scale and zero point of {value.name!r} are unknown",
-            hint=f"if {value.name!r} is an input of the net, describe it with its scale and zero point, such as "
-            f"--input '{value.name}=uint8@{scale},128', or inputs={{{value.name!r}: ('uint8', None, ({scale}, 128))}}; "
-            "if it is a parameter, give the init net: --init FILE, or init_net=...",
-            code="needs-quantization",
-        )
+        name = str(value.name)
+        scale = op.args.number("Y_scale", default=0.8) / 16 if example is None else example
+        wanted = exactly or Quantization(float(f"{scale:.3g}"), 128)
+        op.lowering.wanted_scales[name] = wanted
+        op.unsupported(unknown_scale_reason(name), hint=_scale_hint(op, value, wanted), code="needs-quantization")
     return found
+
+
+def unknown_scale_reason(name: str) -> str:
+    """Return what is reported of an Int8 operand of unknown quantization."""
+    return f"the scale and zero point of {name!r} are unknown"
+
+
+def _scale_hint(op: Op, value: Value, wanted: Quantization) -> str:
+    if is_input(op, value):
+        shape = None if value.shape is None else tuple(as_dim(dim) for dim in value.shape)
+        described = f"describe it: {input_hint(str(value.name), TensorInfo(BYTE, shape, wanted))}"
+        read = {index for index, name in enumerate(op.view.inputs) if name == value.name}
+        if any(is_weight_operand(op.view, index) for index in read):
+            return f"give the init net that fills it: --init FILE, or init_net=...; or {described}"
+        return described
+    return "fill it with Int8GivenTensorFill in the init net, or write it with Int8Quantize, which state both"
 
 
 def require_bytes(op: Op, value: Value, what: str) -> Value:
@@ -104,7 +123,8 @@ def output_quantization(op: Op, *, dnnlowp: bool = False) -> Quantization:
 
 def preserved_quantization(op: Op, x: Value) -> Quantization:
     """The quantization of ``x``, which the arguments of an operator that only moves bytes must repeat."""
-    how, repeated = quantization(op, x), stated_quantization(op)
+    repeated = stated_quantization(op)
+    how = quantization(op, x, exactly=repeated if "Y_scale" in op.args else None)
     if np.float32(repeated.scale) != np.float32(how.scale) or repeated.zero_point != how.zero_point:
         op.unsupported(
             f"Y_scale and Y_zero_point must be those of the input, {how.scale:.9g} and {how.zero_point}, "

@@ -39,13 +39,13 @@ def require_dtype(op: Op, value: Value, dtypes: Collection[ir.DataType], what: s
 
 def _input_type_hint(op: Op, value: Value, dtype: ir.DataType) -> str:
     """What to type where an operand is an input of the model; empty where it is another value."""
-    if not _is_input(op, value) or value.name is None or value.shape is None:
+    if not is_input(op, value) or value.name is None or value.shape is None:
         return ""
     shape = tuple(as_dim(dim) for dim in value.shape)
     return f"describe the input, such as {input_hint(value.name, TensorInfo(dtype, shape))}"
 
 
-def _is_input(op: Op, value: Value) -> bool:
+def is_input(op: Op, value: Value) -> bool:
     """Whether a value is an input of the model."""
     return op.scope.outermost and value.producer() is None and value.const_value is None
 

@@ -22,8 +22,8 @@ _KINDS: Final = (_FLOATS, _INTEGERS)
 # Real Caffe2 takes operands of other kinds than the usual one: it reads their shape alone,
 # does not check the type, or computes with booleans too.
 _UNCHECKED: Final = frozenset({
-    "ATen", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BoxWithNMSLimit", "Col2Im", "GatherPadding", "PairWiseLoss",
-    "RMACRegions", "RemoveDataBlocks", "StringJoin", "WeightedSample",
+    "ATen", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BoxWithNMSLimit", "Col2Im", "GatherPadding", "ONNXWhile",
+    "PairWiseLoss", "QuantDecode", "RMACRegions", "RemoveDataBlocks", "StringJoin", "WeightedSample",
 })  # fmt: skip
 
 
@@ -36,7 +36,7 @@ def contradicted_types(state: Export) -> Iterator[Diagnostic]:
     given = {name: info.dtype for name, info in state.options.described.items() if info.dtype is not None}
     if not given:
         return
-    refused = {_outermost(finding) for finding in state.findings if finding.severity is Severity.ERROR}
+    refused = {finding.location.outermost.index for finding in state.findings if finding.severity is Severity.ERROR}
     for index, op in state.numbered():
         for reader in (op, *inner_operators(op)) if index not in refused else ():
             for operand, name in enumerate(reader.inputs):
@@ -44,10 +44,6 @@ def contradicted_types(state: Export) -> Iterator[Diagnostic]:
                 if expected is not None and _kind(expected) != _kind(given[name]):
                     yield _contradiction(state, Location(state.net.name, index, op.type, op.name), name, expected)
                     del given[name]
-
-
-def _outermost(finding: Diagnostic) -> int | None:
-    return next(iter(finding.location.path), finding.location).index
 
 
 def _expected(op: OpView, operand: int) -> ir.DataType | None:

@@ -7,6 +7,7 @@ from typing import Final
 
 from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.input_shapes.known_shapes import KnownShapes
+from caffe2_frontend.input_shapes.structure_rules import joined_axis
 
 Assumption = Callable[[OpView, KnownShapes], None]
 
@@ -19,12 +20,14 @@ def _images(op: OpView, shapes: KnownShapes) -> None:
 
 
 def _matrices(op: OpView, shapes: KnownShapes) -> None:
-    for name in op.inputs[:2]:
-        shapes.set_rank(name, _MATRIX)
+    for name, argument in zip(op.inputs, ("axis_a", "axis_b"), strict=False):  # of MatMul
+        axis = op.args.integer(argument, default=1)
+        shapes.set_rank(name, max(axis + 1, -axis, _MATRIX))
 
 
 def _first_is_matrix(op: OpView, shapes: KnownShapes) -> None:
-    shapes.set_rank(op.inputs[0], _MATRIX)
+    axis = op.args.integer("axis", default=-1)  # of TopK
+    shapes.set_rank(op.inputs[0], max(axis + 1, -axis, _MATRIX))
 
 
 def _batches(op: OpView, shapes: KnownShapes) -> None:
@@ -35,13 +38,14 @@ def _batches(op: OpView, shapes: KnownShapes) -> None:
 def _up_to_axis(op: OpView, shapes: KnownShapes) -> None:
     """The first operand has the dims before ``axis``, and one from there on."""
     axis = op.args.integer("axis", default=1)
-    shapes.set_rank(op.inputs[0], axis + 1 if axis >= 0 else max(-axis, _MATRIX))
+    least = _MATRIX if axis < 0 or op.type in ("LayerNorm", "RMSNorm") else 1
+    shapes.set_rank(op.inputs[0], max(axis + 1, -axis, least))
     for name in op.inputs[1:3] if op.type in ("LayerNorm", "RMSNorm", "ElementwiseLinear") else ():
         shapes.set_rank(name, 1)
 
 
 def _joined(op: OpView, shapes: KnownShapes) -> None:
-    axis = op.args.integer("axis", default=1)
+    axis = joined_axis(op)
     added = bool(op.args.integer("add_axis", default=0))
     rank = max(axis + 1 if axis >= 0 else -axis, _MATRIX + added) - added
     for name in op.inputs if op.type != "Split" else op.inputs[:1]:
@@ -102,7 +106,7 @@ ASSUMPTIONS: Final[Mapping[str, Assumption]] = {
     **dict.fromkeys(["SoftmaxWithLoss", "LabelCrossEntropy"], _labels),
     **dict.fromkeys(
         ["SparseLengthsSum", "SparseLengthsMean", "SparseLengthsMax", "SparseLengthsWeightedSum",
-         "SparseLengthsWeightedMean"],
+         "SparseLengthsWeightedMean", "SparseLengthsPositionalWeightedSum"],
         _first_is_matrix,
     ),
     **dict.fromkeys(

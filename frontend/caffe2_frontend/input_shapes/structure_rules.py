@@ -53,7 +53,7 @@ def _concat(op: OpView, shapes: KnownShapes) -> None:
         shapes.set_rank(y, None if rank is None else rank + 1)
         shapes.relate_shapes(*op.inputs)
         return
-    axis = _joined_axis(op)
+    axis = joined_axis(op)
     shapes.relate_shapes(*op.inputs, y, but=axis)
     rank = shapes.rank(y)
     if rank is not None and -rank <= axis < rank:
@@ -61,11 +61,12 @@ def _concat(op: OpView, shapes: KnownShapes) -> None:
 
 
 def _split(op: OpView, shapes: KnownShapes) -> None:
-    axis = _joined_axis(op)
+    axis = joined_axis(op)
     shapes.relate_shapes(op.inputs[0], *op.outputs, but=axis)
 
 
-def _joined_axis(op: OpView) -> int:
+def joined_axis(op: OpView) -> int:
+    """Return the axis along which Concat, DepthConcat and Split work."""
     default = 3 if op.args.text("order", default="NCHW") == "NHWC" else 1
     return op.args.integer("axis", default=default)
 

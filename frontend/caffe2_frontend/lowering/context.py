@@ -10,6 +10,7 @@ import onnx_ir as ir
 from caffe2_bridge.diagnostics import Location, Severity
 from caffe2_bridge.netdef.parameters import Array
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_frontend.interop.types import Quantization
 from caffe2_frontend.lowering.dim_facts import DimFacts
 from caffe2_frontend.lowering.reads import BlobReads
 from caffe2_frontend.lowering.scope import Scope
@@ -33,6 +34,7 @@ class LoweringContext(Protocol):
         unfused: by recurrent net, the outputs of the model that keep it from becoming a fused operator.
         omitted: by recurrent net, the implied outputs that a fused operator does not compute, and the model omits.
         accepted: the element types that operators accept of operands whose type they check, by operator type and index.
+        wanted_scales: the Int8 operands of unknown quantization, each with one that its reader accepts.
         measured: values whose producing node the conversion of the current operator inspected.
         dims: what converters know of symbolic dims.
         kept_kinds: by stack of workspaces and blob, the element type and the shape of the values that are kept.
@@ -43,6 +45,7 @@ class LoweringContext(Protocol):
     consulted: dict[ir.Value, Array | None]
     measured: set[ir.Value]
     accepted: dict[tuple[str, int], set[ir.DataType]]
+    wanted_scales: dict[str, Quantization]
     unfused: dict[Location, list[str]]
     omitted: dict[Location, list[str]]
     dims: DimFacts

@@ -21,7 +21,7 @@ from caffe2_bridge.verification import is_verifying
 from caffe2_frontend.interop.input_hint import input_hint
 from caffe2_frontend.interop.metadata.origin import blobs_of, is_plain
 from caffe2_frontend.interop.operator_base import RefusedBodyError, UnsupportedError
-from caffe2_frontend.interop.types import TensorInfo
+from caffe2_frontend.interop.types import Quantization, TensorInfo
 from caffe2_frontend.lowering.context import KeptRows
 from caffe2_frontend.lowering.dim_facts import DimFacts
 from caffe2_frontend.lowering.family import Converter, Expectation
@@ -62,6 +62,7 @@ class Lowering:
         unfused: by recurrent net, the outputs of the model that keep it from becoming a fused operator.
         omitted: by recurrent net, the implied outputs that a fused operator does not compute, and the model omits.
         accepted: the element types that operators accept of operands, by operator type and index.
+        wanted_scales: the Int8 operands of unknown quantization, each with one that its reader accepts.
         measured: the values whose nodes the current converter inspected.
         dims: what converters know of symbolic dims.
         kept_kinds: by stack of workspaces and blob, the element type and the shape of the values that are kept.
@@ -85,6 +86,7 @@ class Lowering:
     labels: dict[str, Label] = field(default_factory=dict)
     consulted: dict[Value, Array | None] = field(default_factory=dict)
     accepted: dict[tuple[str, int], set[ir.DataType]] = field(default_factory=dict)
+    wanted_scales: dict[str, Quantization] = field(default_factory=dict)
     measured: set[Value] = field(default_factory=set)
     unfused: dict[Location, list[str]] = field(default_factory=dict)
     omitted: dict[Location, list[str]] = field(default_factory=dict)

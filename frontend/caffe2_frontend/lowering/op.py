@@ -35,7 +35,7 @@ class Op(OperatorBase[ir.Value]):
     Converters read operands and arguments and emit nodes; they invent no names and change nothing.
     """
 
-    shape_hint: ClassVar[str] = "describe the inputs: --input NAME=DTYPE[DIMS], or inputs={NAME: (dtype, shape)}"
+    shape_hint: ClassVar[str] = "describe the inputs with sizes"
 
     def __init__(self, view: OpView, scope: Scope, location: Location, lowering: LoweringContext) -> None:
         super().__init__(location, lowering)

@@ -59,6 +59,10 @@ def unsupported_reason(op_type: str) -> str:
     return ""
 
 
+# The end of hints that name outputs once the net is lowered (caffe2_frontend.passes.output_hints).
+CHOOSE_OUTPUTS: Final = "choose outputs that do not need it"
+
+
 def reasons() -> Mapping[str, str]:
     """Return the operators that cannot be converted, each with its reason."""
     return _REASONS
@@ -77,4 +81,4 @@ def unknown_hint(op_type: str) -> str:
             "put the database into the folder of the net, or give its folder: --databases DIR, "
             "or load(path, databases=DIR)"
         )
-    return "choose outputs that do not need it: --output NAME, or outputs=[NAME]"
+    return CHOOSE_OUTPUTS

@@ -64,7 +64,7 @@ def _is_plain_without_shape(value: ir.Value) -> bool:
 
 
 def _unknown_input(value: ir.Value, model: ir.Model) -> Diagnostic:
-    hint = f"describe it: --input {value.name}=DTYPE[DIMS], or inputs={{{value.name!r}: (dtype, shape)}}"
+    hint = f"describe it, such as {input_hint(str(value.name), TensorInfo(value.dtype))}"
     reason = f"the rank of input {value.name!r} is unknown"
     return Diagnostic("needs-shape", reason, Location(str(model.graph.name)), hint=hint)
 
@@ -75,7 +75,8 @@ def _lacks_rank(value: ir.Value) -> bool:
 
 def _unknown_rank(output: ir.Value, model: ir.Model) -> Diagnostic:
     reason = f"the rank of output {output.name!r} is unknown"
-    hint = f"describe the inputs with sizes, such as {_sizes_hint(model)}"
+    described = _sizes_hint(model)
+    hint = f"describe the inputs with sizes, such as {described}" if described else ""
     return Diagnostic("needs-shape", reason, Location(str(model.graph.name)), hint=hint)
 
 
@@ -86,7 +87,7 @@ def _sizes_hint(model: ir.Model) -> str:
     for value in [*integers, *inputs]:
         dims = tuple(dim if isinstance(dim, int) else 2 for dim in value.shape or ())
         return input_hint(str(value.name), TensorInfo(value.dtype, dims))
-    return "--input NAME=DTYPE[DIMS], or inputs={NAME: (dtype, shape)}"
+    return ""
 
 
 def _describe_outputs(proto: onnx.ModelProto, model: ir.Model) -> None:

@@ -32,7 +32,7 @@ class CheckTarget(FunctionalPass[Export]):
         here = Location(str(state.graph.name))
         reasons = dict.fromkeys(reason for node in all_nodes(state.graph) for reason in _reasons(node, target))
         reasons |= dict.fromkeys(_input_reasons(state.graph, target))
-        hint = f"choose another target: --for TARGET, or target=...; the table of {target.name}: {target.source}"
+        hint = f"leave out --for, or target=, to export for onnxruntime; the table of {target.name}: {target.source}"
         return replace(
             state, findings=(*state.findings, *(Diagnostic("target-lacks", each, here, hint=hint) for each in reasons))
         )

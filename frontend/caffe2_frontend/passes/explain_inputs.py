@@ -56,7 +56,7 @@ def _explained(state: Export) -> Iterator[Diagnostic]:
     here = Location(state.net.name)
 
     def typed(names: Iterable[str]) -> str:
-        return inputs_hint({name: _known(state.inputs[name], shapes.get(name)) for name in names})
+        return inputs_hint({name: _known(state, name, shapes.get(name)) for name in names})
 
     if left_out:
         yield _left_out(state, left_out, here, typed(left_out))
@@ -83,7 +83,8 @@ def _is_exporters(fill: Parameter) -> bool:
     return fill.dtype == np.float32 and fill.scale is None and not fill.load().any()
 
 
-def _known(info: TensorInfo, shape: tuple[Dim, ...] | None) -> TensorInfo:
+def _known(state: Export, name: str, shape: tuple[Dim, ...] | None) -> TensorInfo:
+    info = state.inputs[name].merged(TensorInfo(quantization=state.wanted_scales.get(name)))
     return info if shape is None else replace(info, shape=shape)
 
 

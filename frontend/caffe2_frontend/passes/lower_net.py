@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from shlex import quote
 from typing import ClassVar
 
 import onnx_ir as ir
@@ -14,6 +12,7 @@ from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.netdef.views import NetView
 from caffe2_bridge.passes import FunctionalPass
+from caffe2_bridge.ssa.outputs import outputs_hint
 from caffe2_frontend.interop.bodies import all_nodes
 from caffe2_frontend.interop.constants import string_tensor
 from caffe2_frontend.interop.domains import EXPORTED_VERSIONS
@@ -25,7 +24,9 @@ from caffe2_frontend.lowering.lower import Lowering
 from caffe2_frontend.lowering.reads import BlobReads
 from caffe2_frontend.lowering.scope import Constants, Scope
 from caffe2_frontend.lowering.trace import Trace, Traces
+from caffe2_frontend.lowering.unsupported_ops import CHOOSE_OUTPUTS
 from caffe2_frontend.ops import converters, expectations, uniform_operators
+from caffe2_frontend.passes.output_hints import with_output_hints
 from caffe2_frontend.state import Export, ir_version
 
 
@@ -70,6 +71,7 @@ class LowerNet(FunctionalPass[Export]):
         omitted = {blob for blobs in lowering.omitted.values() for blob in blobs}
         outputs = tuple((name, blob) for name, blob in state.outputs if blob not in omitted)
         made = [(name, _output(name, blob, scope, net, findings)) for name, blob in outputs]
+        findings = with_output_hints(findings, state, scope)
         model = None
         if not any(finding.severity is Severity.ERROR for finding in findings):
             graph = _finish(net.name, inputs, made, scope, traces)
@@ -80,7 +82,12 @@ class LowerNet(FunctionalPass[Export]):
         # A new view of the net: the old one holds all operators as Python objects.
         state = replace(state, net=NetView(state.predict), model=model, outputs=outputs, findings=tuple(findings))
         return replace(
-            state, covered=lowering.covered, unexamined=lowering.unexamined, traces=traces, accepted=lowering.accepted
+            state,
+            covered=lowering.covered,
+            unexamined=lowering.unexamined,
+            traces=traces,
+            accepted=lowering.accepted,
+            wanted_scales=lowering.wanted_scales,
         )
 
 
@@ -90,7 +97,7 @@ def _choose_outputs(lowering: Lowering) -> list[Diagnostic]:
     kept = [name for name in lowering.outputs if name not in slow]
     if not slow or not kept:
         return lowering.findings
-    hint = f"if {', '.join(map(repr, slow))} is not needed, choose the others: {_typed_outputs(kept)}"
+    hint = f"if {', '.join(map(repr, slow))} is not needed, choose the others: {outputs_hint(kept)}"
     return [replace(each, hint=hint) if each.location in lowering.unfused else each for each in lowering.findings]
 
 
@@ -104,21 +111,17 @@ def _omitted_outputs(lowering: Lowering) -> list[Diagnostic]:
             "outputs, and ONNX's LSTM does not compute it",
             here,
             Severity.NOTE,
-            f"to output it, choose all outputs, and the net becomes a Scan: {_typed_outputs(names)}",
+            f"to output it, choose all outputs, and the net becomes a Scan: {outputs_hint(names)}",
         )
         for here, omitted in lowering.omitted.items()
     ]
-
-
-def _typed_outputs(names: Sequence[str]) -> str:
-    return f"{' '.join(f'--output {quote(name)}' for name in names)}, or outputs={list(names)!r}"
 
 
 def _in_net_order(findings: list[Diagnostic], net: str) -> list[Diagnostic]:
     """Each diagnostic once: those of the net in the order of its operators, after all others."""
 
     def position(finding: Diagnostic) -> int:
-        outermost = next(iter(finding.location.path), finding.location)
+        outermost = finding.location.outermost
         return -1 if outermost.net != net or outermost.index is None else outermost.index
 
     return sorted(dict.fromkeys(findings), key=position)
@@ -187,8 +190,7 @@ def _output(name: str, blob: str, scope: Scope, net: NetView, findings: list[Dia
     value = scope.find(blob)
     if value is None and not scope.is_poisoned(blob):
         reason = f"output {name!r} is not written by any operator, or is not a tensor"
-        hint = "choose the outputs: --output NAME, or outputs=[NAME]"
-        findings.append(Diagnostic("undefined-output", reason, Location(net.name), hint=hint))
+        findings.append(Diagnostic("undefined-output", reason, Location(net.name), hint=CHOOSE_OUTPUTS))
     return value
 
 

@@ -67,7 +67,7 @@ def emit_rowwise(op: Op, spec: RecurrentSpec, form: Recurrent) -> StepWorkspaces
             return StepWorkspaces(_fused(op, spec, body, operands, form), {}, {})
         except NoMatchError as error:
             if form == "fused":
-                hint = "choose another form: --recurrent auto|scan|loop, or recurrent='auto'"
+                hint = "choose another form: --recurrent auto, or recurrent='auto'"
                 op.unsupported(f"no LSTM, GRU or RNN operator computes this net: {error}", hint)
             kind = "Loop" if form == "portable" else "Scan"
             exact = "" if isinstance(error, SlowerError) else "no LSTM, GRU or RNN operator computes it: "

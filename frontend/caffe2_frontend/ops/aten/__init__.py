@@ -22,6 +22,7 @@ from caffe2_frontend.lowering.context import LoweringContext
 from caffe2_frontend.lowering.family import Conversion, Family
 from caffe2_frontend.lowering.op import Op, Outputs, Value
 from caffe2_frontend.lowering.scope import Scope
+from caffe2_frontend.lowering.unsupported_ops import CHOOSE_OUTPUTS
 from caffe2_frontend.ops.aten import (
     activations,
     conversion,
@@ -105,8 +106,7 @@ def aten(op: Op) -> Outputs:
         similar = f"similar ones that have: {', '.join(close)}; " if close else ""
         op.unsupported(
             f"ATen operator {name!r} has no conversion",
-            hint=f"{similar}replace it by other operators before the export, or choose outputs that do not need it: "
-            "--output NAME, or outputs=[NAME]",
+            hint=f"{similar}replace it by other operators before the export, or {CHOOSE_OUTPUTS}",
         )
     view = with_arguments(op, name)
     tensors = _TensorOperator(view, op.scope, op.location, op.lowering)

@@ -14,6 +14,7 @@ from caffe2_bridge.control import Body, OnnxWhile, While
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend.emit.shapes import cast, reshape, squeeze
 from caffe2_frontend.emit.subgraphs import Step, common_shape, loop
+from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.context import KeptRows
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
@@ -98,7 +99,7 @@ def _emit_while(op: Op, bodies: Sequence[Body], stacks: Sequence[str]) -> None:
         op.scope.bind(name, op.emit("Gather", value, op.const(-1, np.int64), axis=0))
 
 
-@family.converts("ONNXWhile")
+@family.converts("ONNXWhile", expects={0: TensorInfo(ir.DataType.INT64, ()), 1: TensorInfo(ir.DataType.BOOL, ())})
 def onnx_while(op: Op) -> tuple[Value, ...]:
     """ONNXWhile(trip_count, condition, *initial; body, has_trip_count=0, has_cond=0, num_loop_carried_deps=-1, ...).
 

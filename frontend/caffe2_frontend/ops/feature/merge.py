@@ -42,7 +42,7 @@ _GROUPS: Final[Mapping[str, tuple[ir.DataType | None, ...]]] = {
     "MergeMultiScalarFeatureTensors": (INT32, INT64, None),
     "MergeMultiListFeatureTensors": (INT32, INT64, INT32, None),
     "MergeMultiMapFeatureTensors": (INT32, INT64, INT32, None, None),
-    "MergeIdLists": (INT32, None),
+    "MergeIdLists": (INT32, INT64),
 }
 
 

@@ -6,6 +6,7 @@ from typing import Final
 
 import numpy as np
 
+from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.operand_checks import INDICES, require_dtype, require_equal, require_min_rank, require_rank
 from caffe2_frontend.emit.rows.id_columns import columns_of_ids, mask_ids
 from caffe2_frontend.emit.rows.segments import (
@@ -162,7 +163,13 @@ def _flat_positions(op: Op, columns: Size) -> Value:
     return op.emit("Add", ids, op.emit("Mul", segments, vector(op, [columns])), shape=op.shape(ids))
 
 
-@family.converts("GatherRangesToDense", expects={1: TensorInfo(INT32, (None, None, 2)), 2: _ID_VECTOR})
+def _ranges_to_dense(op: OpView, index: int) -> TensorInfo:
+    if index == 1:
+        return TensorInfo(INT32, (None, len(op.args.integers("lengths", default=())) or None, 2))
+    return _ID_VECTOR if index == 2 else TensorInfo()
+
+
+@family.converts("GatherRangesToDense", expects=_ranges_to_dense)
 def gather_ranges_to_dense(op: Op) -> tuple[Value, ...]:
     """GatherRangesToDense(data, ranges[, keys]; lengths) -> Y0, Y1, ...
 

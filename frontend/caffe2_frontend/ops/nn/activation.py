@@ -202,7 +202,7 @@ def dropout_grad(op: Op) -> Value:
     return mul(op, dy, mul(op, mask, 1.0 / (1.0 - ratio)))
 
 
-@family.converts("EnsureClipped", expects=_X)
+@family.converts("EnsureClipped", expects={0: TensorInfo(ir.DataType.FLOAT), 1: TensorInfo(ir.DataType.INT64, (None,))})
 def ensure_clipped(op: Op) -> Value:
     """EnsureClipped(param[, indices, grad]; min, max) -> param.
 

@@ -121,7 +121,10 @@ def to_floats(op: Op) -> Value:
     return cast(op, decode(op, x, conversion.rows), conversion.floats)
 
 
-@family.converts("GatherFused8BitRowwise", expects={0: TensorInfo(_UINT8, (None, None)), 1: TensorInfo(None, (None,))})
+@family.converts(
+    "GatherFused8BitRowwise",
+    expects={0: TensorInfo(_UINT8, (None, None)), 1: TensorInfo(ir.DataType.INT64, (None,))},
+)
 def gather_fused_rows(op: Op) -> Value:
     """GatherFused8BitRowwise(DATA, INDICES) -> OUTPUT: the dequantized rows of DATA at INDICES."""
     table, indices = op.input(0), op.input(1)

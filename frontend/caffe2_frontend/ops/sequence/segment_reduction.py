@@ -140,7 +140,12 @@ def reduce_segments(op: Op) -> Value:
 
 
 @family.converts(
-    "SparseLengthsPositionalWeightedSum", expects={1: TensorInfo(_FLOAT, (None,)), 3: TensorInfo(_INT32, (None,))}
+    "SparseLengthsPositionalWeightedSum",
+    expects={
+        1: TensorInfo(_FLOAT, (None,)),
+        2: TensorInfo(ir.DataType.INT64, (None,)),
+        3: TensorInfo(_INT32, (None,)),
+    },
 )
 def positional_weighted_sum(op: Op) -> Value:
     """SparseLengthsPositionalWeightedSum(DATA, WEIGHT, INDICES, LENGTHS) -> OUTPUT.

@@ -194,7 +194,7 @@ def scale_blobs(op: Op) -> tuple[Value, ...]:
     return tuple(mul(op, x, scale) for x in op.inputs)
 
 
-@family.converts("RowMul")
+@family.converts("RowMul", expects={1: TensorInfo(None, (None,))})
 def row_mul(op: Op) -> Value:
     """RowMul(X, w) -> Y: each row of X times one element of w, which may have any shape."""
     x, w = op.input(0), op.input(1)

@@ -11,7 +11,7 @@ from caffe2_frontend.emit.operand_checks import INDICES, require_dtype, require_
 from caffe2_frontend.emit.rows.segments import ends, filled, starts, take_rows
 from caffe2_frontend.emit.selection import true_indices
 from caffe2_frontend.emit.shapes import cast, indices, product, reshape, size, sizes, unsqueeze
-from caffe2_frontend.interop.types import INT64, TensorInfo
+from caffe2_frontend.interop.types import FLOAT, INT64, UINT8, TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
 
@@ -260,7 +260,7 @@ def key_split(op: Op) -> tuple[Value, ...]:
     )
 
 
-@family.converts("QuantDecode")
+@family.converts("QuantDecode", expects=lambda _, index: TensorInfo(UINT8 if index else FLOAT))
 def quant_decode(op: Op) -> tuple[Value, ...]:
     """QuantDecode(codebook, codes0, codes1, ...) -> Y0, Y1, ...
 

@@ -7,13 +7,14 @@ import onnx_ir as ir
 from caffe2_frontend.emit.arithmetic import add, div, mul, scalar, sub
 from caffe2_frontend.emit.operand_checks import FLOATS, INDICES, require_dtype
 from caffe2_frontend.emit.shapes import cast
+from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
 
 family = Family("counting")
 
 
-@family.converts("Range")
+@family.converts("Range", expects=lambda _, __: TensorInfo(None, (1,)))
 def count(op: Op) -> Value:
     """Range([start,] stop[, step]) -> Y. Each operand has one element.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.arithmetic import mul, scalar
 from caffe2_frontend.emit.operand_checks import INDICES, require_dtype, require_min_rank, require_rank
 from caffe2_frontend.emit.rows.row_updates import flat_indices, rows_for
@@ -42,7 +43,13 @@ def scatter_assign(op: Op) -> Value:
     return op.emit("ScatterND", x, unsqueeze(op, targets, [1]), rows)
 
 
-@family.converts("ScatterWeightedSum", expects={2: _INDICES})
+def _weighted_rows(_: OpView, index: int) -> TensorInfo:
+    if index == 2:
+        return _INDICES
+    return TensorInfo(None, (1,) if index == 1 or (index > 2 and index % 2 == 0) else None)
+
+
+@family.converts("ScatterWeightedSum", expects=_weighted_rows)
 def scatter_weighted_sum(op: Op) -> Value:
     """ScatterWeightedSum(X0, w0, indices, X1, w1, ...) -> X0.
 

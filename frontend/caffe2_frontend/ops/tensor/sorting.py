@@ -66,7 +66,7 @@ def _stride(op: Op, x: Value, axis: int) -> Value:
     return vector(op, [product(op, sizes(op, x, axis + 1))])
 
 
-@family.converts("FlexibleTopK", expects={1: TensorInfo(INT64)})
+@family.converts("FlexibleTopK", expects={1: TensorInfo(INT64, (None,))})
 def flexible_top_k(op: Op) -> tuple[Value, Value]:
     """FlexibleTopK(X, k) -> values, indices.
 

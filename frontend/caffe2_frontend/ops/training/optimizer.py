@@ -53,13 +53,13 @@ _ONE = TensorInfo(FLOAT, (1,))
 _ITERATION = TensorInfo(ir.DataType.INT64, (1,))
 
 
-def _operands(lr: int | None = None, iteration: int | None = None) -> Expectation:
-    """Describe operands: float tensors, but for a learning rate of one element and an iteration number."""
+def _operands(lr: int | None = None, iteration: int | None = None, total: int | None = None) -> Expectation:
+    """Describe operands: float tensors, but for an iteration number; a learning rate or a total has one element."""
 
     def expected(_: OpView, index: int) -> TensorInfo:
         if index == iteration:
             return _ITERATION
-        return _ONE if index == lr else TensorInfo(FLOAT)
+        return _ONE if index in (lr, total) else TensorInfo(FLOAT)
 
     return expected
 
@@ -250,7 +250,7 @@ def rms_prop(op: Op) -> tuple[Value, ...]:
     return moment, reshape_like(op, mean_squares, op.input(1)), reshape_like(op, moment, op.input(2))
 
 
-@family.converts("Storm", expects=_operands(lr=4))
+@family.converts("Storm", expects=_operands(lr=4, total=2))
 @takes(SINGLE, 0, 1, 2, 3, 4)
 def storm(op: Op) -> tuple[Value, ...]:
     """Storm(param, moment, grad_sq_sum, grad, lr; momentum=10.0, beta=0.1) -> param, moment, grad_sq_sum.
@@ -266,7 +266,7 @@ def storm(op: Op) -> tuple[Value, ...]:
     return add(op, param, mul(op, moment, rate)), reshape_like(op, moment, op.input(1)), squares
 
 
-@family.converts("Wngrad", expects=_operands(lr=3))
+@family.converts("Wngrad", expects=_operands(lr=3, total=1))
 @takes(SINGLE, 0, 1, 2, 3)
 def wngrad(op: Op) -> tuple[Value, ...]:
     """Wngrad(param, seq_b, grad, lr; epsilon=1e-5) -> param, seq_b[, rate, update].

@@ -55,14 +55,18 @@ family = Family("sparse_optimizer")
 
 
 def _operands(indices: int, lr: int | None = None, iteration: int | None = None) -> Expectation:
-    """Describe operands: float tensors, but for indices, a learning rate of one element and an iteration number."""
+    """Describe operands: float tensors, but for indices, a learning rate of one element and an iteration number.
 
-    def expected(_: OpView, index: int) -> TensorInfo:
+    Of RowWise operators the last state, ahead of the indices, has one element per row.
+    """
+
+    def expected(op: OpView, index: int) -> TensorInfo:
         if index == indices:
             return TensorInfo(ir.DataType.INT64, (None,))
         if index == iteration:
             return TensorInfo(ir.DataType.INT64, (1,))
-        return TensorInfo(FLOAT, (1,) if index == lr else None)
+        by_row = op.type.startswith("RowWise") and index == indices - 1
+        return TensorInfo(FLOAT, (1,) if index == lr else (None,) if by_row else None)
 
     return expected
 
@@ -273,7 +277,13 @@ def sparse_lp_regularizer(op: Op) -> Value:
     return aligned(op, new, op.input(0))
 
 
-@family.converts("SparseNormalize", "Float16SparseNormalize", expects={1: TensorInfo(ir.DataType.INT64, (None,))})
+def _normalized(op: OpView, index: int) -> TensorInfo:
+    if index == 1:
+        return TensorInfo(ir.DataType.INT64, (None,))
+    return TensorInfo(ir.DataType.FLOAT16 if op.type == "Float16SparseNormalize" else FLOAT)
+
+
+@family.converts("SparseNormalize", "Float16SparseNormalize", expects=_normalized)
 @takes(SINGLE, 0)
 def sparse_normalize(op: Op) -> Value:
     """SparseNormalize | Float16SparseNormalize(param, indices[, grad]; norm=1.0, use_max_norm=1) -> param.

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
+from conformance.hints import typed_inputs
 from conformance.recording import operator
 
 from caffe2_bridge.diagnostics import ConversionError
@@ -69,13 +68,50 @@ def test_operators_that_chosen_outputs_need_keep_their_indices() -> None:
 def test_scales_of_hints_are_accepted(scale: float) -> None:
     conv = operator("Int8Conv", ["x", "w", "b"], ["y"], kernel=3, order="NHWC", Y_scale=scale, Y_zero_point=3)
     predict = net(conv, inputs=("x", "w", "b"))
-    inputs: dict[str, object] = {}
-    for name in ("x", "w"):
-        typed = hint(predict, "needs-quantization", **inputs)
-        match = re.search(rf"--input '{name}=uint8@([^,]+),128'", typed)
-        assert match is not None
-        inputs[name] = ("uint8", None, (float(match[1]), 128))
-    assert check(predict, inputs=inputs).covered
+    typed = typed_inputs(check(predict).findings)
+    assert typed.keys() == {"x", "w"}
+    assert check(predict, inputs=typed).covered
+
+
+def test_a_scale_that_must_be_repeated_is_asked_for() -> None:
+    pool = operator("Int8MaxPool", ["x"], ["y"], kernel=2, order="NHWC", Y_scale=0.5, Y_zero_point=7)
+    assert "--input 'x=uint8[N,D,H,W]@0.5,7'" in hint(net(pool), "needs-quantization")
+
+
+def test_weights_without_a_scale_are_looked_for_in_an_init_net() -> None:
+    fc = operator("Int8FC", ["x", "w", "b"], ["y"], Y_scale=0.5, Y_zero_point=7)
+    described = {"x": ("uint8", ["N", 3], (0.1, 128))}
+    assert hint(net(fc, inputs=("x", "w", "b")), "needs-quantization", **described).startswith("give the init net")
+
+
+def test_inputs_of_different_ranks_and_types_are_hinted_at_once() -> None:
+    ops = [
+        operator("IsMemberOf", ["ids"], ["among"], value=[1, 2]),
+        operator("ReduceMean", ["videos"], ["means"], axes=[4]),
+        operator("Relu", ["rows"], ["y"]),
+    ]
+    predict = net(*ops, inputs=("ids", "videos", "rows"))
+    typed = typed_inputs(check(predict).findings)
+    assert typed["ids"][0] in ("int32", "int64")
+    assert len(typed["videos"][1]) == 5
+    assert check(predict, inputs=typed).covered
+
+
+def test_sizes_that_an_operator_needs_are_in_the_hint() -> None:
+    sample = operator("WeightedSample", ["w", "v"], ["i", "s"])
+    predict = NetDef(name="n", op=[sample], external_input=["w", "v"], external_output=["i", "s"])
+    typed = typed_inputs(check(predict).findings)
+    assert typed.keys() == {"w", "v"}
+    assert check(predict, inputs=typed).covered
+
+
+def test_outputs_to_choose_are_named() -> None:
+    ops = [operator("Relu", ["x"], ["a"]), operator("Foo", ["a"], ["y"])]
+    described = {"x": ("float32", [2])}
+    assert hint(net(*ops), "unknown-operator", **described) == (
+        "choose outputs that do not need it: --output a, or outputs=['a']"
+    )
+    assert hint(net(operator("Foo", ["x"], ["y"])), "unknown-operator", **described) == ""
 
 
 def test_a_summary_for_a_file_is_noted() -> None:
