@@ -28,3 +28,10 @@ def window_argument(args: Args, name: str, count: int) -> list[int]:
     if all(part in args for part in parts):
         values += [args.integer(part) for part in parts]
     return values
+
+
+def window_rank(args: Args) -> int | None:
+    """The number of dims that a window slides over, from the sizes of its kernel; None if they leave it open."""
+    if "kernels" in args:
+        return len(args.integers("kernels"))
+    return 2 if "kernel" in args or "kernel_h" in args else None

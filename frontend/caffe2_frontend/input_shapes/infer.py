@@ -1,4 +1,4 @@
-"""Infer the shapes of a net's inputs: apply rules to a fixed point, then assume what is still open."""
+"""Infer the shapes of a net's inputs: apply signatures to a fixed point, then assume what is still open."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 from caffe2_bridge.netdef.parameter_operands import is_parameter_operand
 from caffe2_bridge.netdef.views import ArgumentError, OpView
-from caffe2_frontend.input_shapes.assumptions import ASSUMPTIONS
+from caffe2_bridge.operators import is_described, signature_of
 from caffe2_frontend.input_shapes.known_shapes import KnownShapes
-from caffe2_frontend.input_shapes.rules import RULES
 from caffe2_frontend.interop.types import Dim
 from caffe2_frontend.lowering.family import Expectation
 
@@ -49,14 +48,14 @@ def infer_input_shapes(
         expected = expectations.get(op.type)
         if expected is not None:
             solver.apply(_expect(expected), op)
-    open_inputs = [name for name in inputs if solver.shapes.rank(name) is None]
+    open_inputs = [name for name in inputs if solver.shapes.shape(name) is None]
     assumed: dict[str, str] = {}
     for op in solver.ops:
         if not open_inputs:
             break
-        if op.type in ASSUMPTIONS:
-            solver.apply(ASSUMPTIONS[op.type], op)
-            found = [name for name in open_inputs if solver.shapes.rank(name) is not None]
+        if is_described(op.type):
+            solver.apply(_assume, op)
+            found = [name for name in open_inputs if solver.shapes.shape(name) is not None]
             assumed.update((name, op.type) for name in found if not _is_parameter(op, name))
             open_inputs = [name for name in open_inputs if name not in found]
     shapes = {name: shape for name in inputs if (shape := solver.shapes.shape(name)) is not None}
@@ -78,27 +77,44 @@ def _expect(expected: Expectation) -> Callable[[OpView, KnownShapes], None]:
     return apply
 
 
+def _relate(op: OpView, shapes: KnownShapes, *, usual: bool = False) -> None:
+    """Apply the signature of an operator."""
+    names = [*op.inputs, *op.outputs]
+    known = [shapes.shape(name) for name in names]
+    signature = signature_of(op, known)
+    if signature is not None:
+        count = len(op.inputs)
+        for name, shape in zip(names, signature.infer(known[:count], known[count:], usual=usual), strict=True):
+            if shape is not None:
+                shapes.set_shape(name, shape)
+
+
+def _assume(op: OpView, shapes: KnownShapes) -> None:
+    """Apply the signature of an operator, with what is only usual."""
+    _relate(op, shapes, usual=True)
+
+
 class _Solver:
-    """Applies rules to operators until nothing changes."""
+    """Applies signatures to operators until nothing changes."""
 
     def __init__(self, ops: Sequence[OpView], known: Mapping[str, tuple[Dim, ...]]) -> None:
         self.ops = ops
         self.shapes = KnownShapes(known)
         self._touching: dict[str, list[int]] = {}
         for index, op in enumerate(ops):
-            if op.type in RULES:
+            if is_described(op.type):
                 for name in dict.fromkeys([*op.inputs, *op.outputs]):
                     self._touching.setdefault(name, []).append(index)
 
     def settle(self) -> None:
-        """Apply the rule of every operator, and again where operands have changed."""
+        """Apply the signature of every operator, and again where operands have changed."""
         for op in self.ops:
-            if op.type in RULES:
-                self._apply(RULES[op.type], op)
+            if is_described(op.type):
+                self._apply(_relate, op)
         self._propagate()
 
     def apply(self, rule: Callable[[OpView, KnownShapes], None], op: OpView) -> None:
-        """Apply another rule to an operator, and then all rules where operands have changed."""
+        """Apply another rule to an operator, and then all signatures where operands have changed."""
         self._apply(rule, op)
         self._propagate()
 
@@ -110,4 +126,4 @@ class _Solver:
         while self.shapes.changed:
             changed, self.shapes.changed = self.shapes.changed, set()
             for index in sorted({index for name in changed for index in self._touching.get(name, ())}):
-                self._apply(RULES[self.ops[index].type], self.ops[index])
+                self._apply(_relate, self.ops[index])

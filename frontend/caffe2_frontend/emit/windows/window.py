@@ -15,7 +15,7 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
-from caffe2_bridge.netdef.window import window_argument
+from caffe2_bridge.netdef.window import window_argument, window_rank
 from caffe2_frontend.emit.arithmetic import add, div, mul, sub
 from caffe2_frontend.emit.layout import channels_last
 from caffe2_frontend.emit.shapes import cast
@@ -62,9 +62,8 @@ class Window:
 
 def image_rank(op: OpView) -> int | None:
     """The rank of the image that the arguments imply, None if they leave it open."""
-    if "kernels" in op.args:
-        return len(op.args.integers("kernels")) + 2
-    return 4 if "kernel" in op.args or "kernel_h" in op.args else None
+    rank = window_rank(op.args)
+    return None if rank is None else rank + 2
 
 
 def read_window(op: Op, rank: int, *, dilated: bool = True, whole: bool = False, exact: bool = False) -> Window:

@@ -103,13 +103,13 @@ CONV = operator("Conv", ["x", "w", "b"], ["y"], kernel=3)
         ),
         ([operator("ResizeNearest", ["x"], ["a"], width_scale=2.0, height_scale=2.0)], None, {"x": [None] * 4}),
         ([operator("ExpandDims", ["x"], ["a"], dims=[0]), operator("Conv", ["a", "w"], ["y"], kernel=1)],
-         weights(w=(8, 6, 1, 1)), {"x": [None] * 3}),
+         weights(w=(8, 6, 1, 1)), {"x": [6, None, None]}),
         ([operator("SparseLengthsSum", ["table", "ids", "lengths"], ["y"]), operator("FC", ["y", "w", "b"], ["z"])],
          weights(w=(2, 6), b=(2,)), {"table": [None, 6], "ids": [None], "lengths": [None]}),
         # A default is a row of the values, which are ranges here.
         ([operator("LengthsToRanges", ["lengths"], ["ranges"]),
           operator("SparseToDenseMask", ["ids", "ranges", "default", "segments"], ["y"], mask=[1, 2])],
-         None, {"default": [None], "ids": [None], "segments": [None]}),
+         None, {"default": [2], "ids": [None], "segments": [None]}),
     ],
 )  # fmt: skip
 def test_shapes_follow_from_use(ops: list[OperatorDef], init: NetDef | None, expected: dict[str, Any]) -> None:

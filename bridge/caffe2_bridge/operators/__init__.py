@@ -1,0 +1,9 @@
+"""Caffe2's operators, each described once: which shapes of operands and results go together, and what are parameters.
+
+Readers: the description of inputs, the synthesis of inputs and weights, the search for image sizes, the edits of nets.
+"""
+
+from caffe2_bridge.operators.describe import is_described, signature_of
+from caffe2_bridge.operators.signature import Shape, Signature
+
+__all__ = ["Shape", "Signature", "is_described", "signature_of"]
