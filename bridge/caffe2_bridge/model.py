@@ -16,10 +16,10 @@ from caffe2_bridge.control import all_operators
 from caffe2_bridge.diagnostics import OptionError
 from caffe2_bridge.init.init_net import InitNet, read_init_net
 from caffe2_bridge.init.needed import without_unneeded
-from caffe2_bridge.netdef.parameter_operands import data_blobs
 from caffe2_bridge.netdef.parameters import Arrays, Parameter
 from caffe2_bridge.netdef.replace import with_operators
 from caffe2_bridge.netdef.views import NetView, as_net_def
+from caffe2_bridge.operators.parameters import data_blobs
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_bridge.ssa.objects import final_objects
 from caffe2_bridge.ssa.outputs import declared_outputs, needed_operators

@@ -16,8 +16,8 @@ from caffe2_bridge.files import pairing
 from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.init.parameter_blobs import parameter_blobs
 from caffe2_bridge.model import Model
-from caffe2_bridge.netdef.parameter_operands import is_parameter_operand, is_weight_operand
 from caffe2_bridge.netdef.views import NetView
+from caffe2_bridge.operators.parameters import is_parameter_operand, is_weight_operand
 from caffe2_bridge.storage import AnyPath, source_path
 
 FOUND: Final = "init-net-found"

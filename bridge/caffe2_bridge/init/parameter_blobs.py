@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from caffe2_bridge.control import all_operators
-from caffe2_bridge.netdef.parameter_operands import is_parameter_operand
 from caffe2_bridge.netdef.views import ArgumentError, NetView, OpView
+from caffe2_bridge.operators.parameters import is_parameter_operand
 
 
 def parameter_blobs(

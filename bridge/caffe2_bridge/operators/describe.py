@@ -4,22 +4,44 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Final
 
 from caffe2_bridge.netdef.views import OpView
 from caffe2_bridge.operators import detection, nn, sequence, tensor
 from caffe2_bridge.operators.signature import Shape, Signature, Text, parse
+from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
 
 _TABLES: Final = (nn.SIGNATURES, tensor.SIGNATURES, sequence.SIGNATURES, detection.SIGNATURES)
 _BY_TYPE: Final[Mapping[str, Text]] = {
     op_type: text for table in _TABLES for types, text in table.items() for op_type in types.split()
 }
+# Functions may look at as many shapes, whatever operands there are.
+_FEWEST: Final = 3
 _ARGUMENT: Final = re.compile(r"([*~][\w']+)?\{(\w+)=(-?\d+)\}")
 
 
 def is_described(op_type: str) -> bool:
     """Whether operators of a type have a signature."""
     return op_type in _BY_TYPE
+
+
+@cache
+def _plain(op_type: str) -> Signature | None:
+    """The signature of an operator of a type without operands and arguments."""
+    return signature_of(OpView(OperatorDef(type=op_type), 0))
+
+
+def is_parameter(op_type: str, index: int) -> bool:
+    """Whether an operand, by index, is a parameter of operators of a type."""
+    signature = _plain(op_type)
+    return signature is not None and signature.is_parameter(index)
+
+
+def has_parameters(op_type: str) -> bool:
+    """Whether operators of a type have parameters."""
+    signature = _plain(op_type)
+    return signature is not None and any(operand.is_parameter for operand in signature.inputs)
 
 
 def signature_of(op: OpView, shapes: Sequence[Shape | None] = ()) -> Signature | None:
@@ -35,8 +57,8 @@ def signature_of(op: OpView, shapes: Sequence[Shape | None] = ()) -> Signature |
     if text is None or op.proto.domain:
         return None
     if not isinstance(text, str):
-        known = [*shapes, *[None] * (len(op.inputs) + len(op.outputs) - len(shapes))]
-        text = text(op, known)
+        count = max(len(op.inputs) + len(op.outputs), _FEWEST)
+        text = text(op, [*shapes, *[None] * (count - len(shapes))])
 
     def argument(found: re.Match[str]) -> str:
         group, name, default = found.groups()

@@ -41,7 +41,7 @@ def _pooling(op: OpView, _: Sequence[Shape | None]) -> str:
 def _product(op: OpView, _: Sequence[Shape | None]) -> str:
     a = "~K{axis_a=1}:1, ~M:1" if op.args.flag("trans_a", default=False) else "~M{axis_a=1}:1, ~K:1"
     b = "~N{axis_b=1}:1, ~K:1" if op.args.flag("trans_b", default=False) else "~K{axis_b=1}:1, ~N:1"
-    return f"A[{a}]; B[{b}], like[*Y] -> Y[{'M, N' if len(op.inputs) == 2 else '*Y'}]"
+    return f"A[{a}]; B[{b}]; like[*Y] -> Y[{'M, N' if len(op.inputs) == 2 else '*Y'}]"
 
 
 def _batch_product(op: OpView, _: Sequence[Shape | None]) -> str:

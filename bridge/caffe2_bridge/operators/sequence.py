@@ -23,9 +23,9 @@ def _unit(states: str, gates: int, op: OpView) -> str:
 
 SIGNATURES: Final[Mapping[str, Text]] = {
     "LengthsSum LengthsMean LengthsMax": "X[R, *D:1], lengths[L] -> Y[L, *D]",
-    "SparseLengthsSum SparseLengthsMean SparseLengthsMax": "; X[R, *D:1], indices[Q], lengths[L] -> Y[L, *D]",
+    "SparseLengthsSum SparseLengthsMean SparseLengthsMax": "X[R, *D:1], indices[Q], lengths[L] -> Y[L, *D]",
     "SparseLengthsWeightedSum SparseLengthsWeightedMean":
-        "; X[R, *D:1], weights[Q], indices[Q], lengths[L] -> Y[L, *D]",
+        "X[R, *D:1], weights[Q], indices[Q], lengths[L] -> Y[L, *D]",
     "SparseToDenseMask": _with_mask,
     "LengthsRangeFill LengthsToSegmentIds": "lengths[L] -> Y[R]",
     "LengthsToRanges": "lengths[L] -> Y[L, 2]",
@@ -35,6 +35,7 @@ SIGNATURES: Final[Mapping[str, Text]] = {
     "BatchOneHot": "X[N, D], lengths[D], values[V] -> Y[N, V]",
     "ReversePackedSegs": "X[T, N, D], lengths[N] -> Y[T, N, D]",
     "RecurrentNetwork": "X -> all[T, N, D], last[L, N, D], A[U, N, E], B[V, N, E]",
+    "InferenceLSTM": "X, hidden, cell; weights... -> Y",
     "LSTMUnit": lambda op, _: _unit("HC", 4, op),
     "GRUUnit": lambda op, _: _unit("H", 3, op),
 }  # fmt: skip

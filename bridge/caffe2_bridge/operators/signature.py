@@ -1,6 +1,6 @@
 """Signatures: which dims of an operator's operands and results are equal, in a small notation.
 
-``X[N, {group=1}*C, *S]; W[M, C, *S'], b[M] -> Y[N, M, *S'']``: inputs, then parameters (after the semicolon), and
+``X[N, {group=1}*C, *S]; W[M, C, *S'], b[M] -> Y[N, M, *S'']``: inputs, then parameters (between semicolons), and
 results. Equal symbols are equal sizes. What is not named, or named without brackets, may have any shape.
 
 =============  ===================================================================================================
@@ -70,15 +70,19 @@ class Operand:
     name: str
     terms: tuple[Term, ...] | None = None
     repeats: bool = False
+    is_parameter: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The operands and results of an operator; the inputs from ``data`` on are parameters."""
+    """The operands and results of an operator."""
 
     inputs: tuple[Operand, ...]
     outputs: tuple[Operand, ...]
-    data: int
+
+    def is_parameter(self, index: int) -> bool:
+        """Whether an input is a parameter."""
+        return list(_spread(self.inputs, index + 1))[index].is_parameter
 
     def infer(
         self,
@@ -113,21 +117,24 @@ def _spread(operands: Sequence[Operand], count: int) -> Iterator[Operand]:
 def parse(text: str, *, is_last: bool = False) -> Signature:
     """Parse a signature whose arguments have been replaced; ``is_last`` puts the dims marked with ``^`` last."""
     inputs, outputs = text.split("->")
-    data, *parameters = ([_operand(*found, is_last=is_last) for found in _OPERAND.findall(part)]
-                         for part in inputs.split(";"))  # fmt: skip
+    data = [
+        _operand(*found, is_last=is_last, is_parameter=bool(part % 2))
+        for part, operands in enumerate(inputs.split(";"))
+        for found in _OPERAND.findall(operands)
+    ]
     results = [_operand(*found, is_last=is_last) for found in _OPERAND.findall(outputs)]
-    return Signature((*data, *(operand for part in parameters for operand in part)), tuple(results), len(data))
+    return Signature(tuple(data), tuple(results))
 
 
-def _operand(name: str, dots: str, dims: str, *, is_last: bool) -> Operand:
+def _operand(name: str, dots: str, dims: str, *, is_last: bool, is_parameter: bool = False) -> Operand:
     if not dims:
-        return Operand(name, None, bool(dots))
+        return Operand(name, None, bool(dots), is_parameter)
     texts = [text.strip() for text in dims.split(",")]
     moved = [text for text in texts if text.startswith("^")] if is_last else []
     terms = [
         _term(text.lstrip("^")) for text in [*(text for text in texts if text not in moved), *moved] if text != "()"
     ]
-    return Operand(name, tuple(terms), bool(dots))
+    return Operand(name, tuple(terms), bool(dots), is_parameter)
 
 
 def _term(text: str) -> Term:

@@ -17,7 +17,7 @@ def _dims(symbol: str, count: int) -> list[str]:
 
 def _broadcast(op: OpView, shapes: Shapes) -> str:
     """With ``broadcast``, B has dims of A, from ``axis`` on; else both are broadcast, and ranks alone are known."""
-    a, b, *_, y = (None if shape is None else len(shape) for shape in [*shapes, *[None] * (3 - len(shapes))])
+    a, b, *_, y = (None if shape is None else len(shape) for shape in shapes)
     if op.args.integer("broadcast", default=0):
         if op.args.integer("axis", default=-1) < 0 or b is None or None not in (shapes[1] or ()):
             return f"A[*A], B[*B{'' if a is None else ':1'}] -> Y[*A]"
@@ -77,7 +77,7 @@ def _reshape(op: OpView, _: Shapes) -> str:
 def _expand(op: OpView, shapes: Shapes) -> str:
     """ExpandDims and Squeeze: dims of size 1 are added or removed."""
     added = sorted(set(op.args.integers("dims", default=())))
-    small, large = (shapes[0], shapes[-1]) if op.type == "ExpandDims" else (shapes[-1], shapes[0])
+    small, large = (shapes[0], shapes[1]) if op.type == "ExpandDims" else (shapes[1], shapes[0])
     rank = len(small) + len(added) if small is not None else len(large) if large is not None else None
     if rank is None or rank < len(added):
         return "X -> Y"

@@ -14,8 +14,8 @@ from caffe2_bridge.files.pairing import init_net_stems
 from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.init.parameter_blobs import parameter_blobs
 from caffe2_bridge.model import Model
-from caffe2_bridge.netdef.parameter_operands import data_blobs, is_weight_operand
 from caffe2_bridge.netdef.views import NetView
+from caffe2_bridge.operators.parameters import data_blobs, is_weight_operand
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_bridge.storage import source_path
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from caffe2_bridge.netdef.parameter_operands import is_parameter_operand
 from caffe2_bridge.netdef.views import ArgumentError, OpView
 from caffe2_bridge.operators import is_described, signature_of
+from caffe2_bridge.operators.parameters import is_parameter_operand
 from caffe2_frontend.input_shapes.known_shapes import KnownShapes
 from caffe2_frontend.interop.types import Dim
 from caffe2_frontend.lowering.family import Expectation

@@ -13,8 +13,8 @@ from caffe2_bridge.diagnostics import Diagnostic, Location, Severity
 from caffe2_bridge.diagnostics.listing import listed
 from caffe2_bridge.init.parameter_blobs import parameter_blobs
 from caffe2_bridge.model import PLACEHOLDER_SHAPES
-from caffe2_bridge.netdef.parameter_operands import is_weight_operand
 from caffe2_bridge.netdef.parameters import Parameter
+from caffe2_bridge.operators.parameters import is_weight_operand
 from caffe2_bridge.passes import FunctionalPass
 from caffe2_frontend.input_checks.contradicted_types import contradicted_types
 from caffe2_frontend.interop.input_hint import inputs_hint

@@ -65,7 +65,7 @@ def test_arguments_are_part_of_a_signature() -> None:
     conv = operator("Conv", ["x", "w", "b"], ["y"], kernel=3, group=2, order="NHWC")
     signature = signature_of(OpView(conv, 0))
     assert signature is not None
-    assert signature.data == 1
+    assert [signature.is_parameter(index) for index in range(4)] == [False, True, True, False]
     assert signature.infer([(1, 8, 8, 6), None, None], [(1, 6, 6, 10)])[1:3] == [(10, 3, 3, 3), (10,)]
     wrong = operator("FC", ["x", "w", "b"], ["y"], axis=2.0)
     with pytest.raises(ArgumentError, match="'axis' must be an integer"):

@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final
 
 from caffe2_bridge.netdef.views import OpView
+from caffe2_bridge.operators.describe import has_parameters, is_parameter
 
-_WEIGHT_AND_BIAS: Final = (1, 2)
-# The indices of the operands that are parameters; the others are data.
-_PARAMETERS: Final[Mapping[str, Collection[int]]] = {
-    **dict.fromkeys(
-        ["Conv", "Conv1D", "Conv2D", "Conv3D", "ConvRelu", "ConvTranspose", "Int8Conv", "Int8ConvRelu",
-         "Int8ConvTranspose", "LC", "LC1D", "LC2D", "LC3D", "FC", "FCTransposed", "FbFCPacked", "Int8FC",
-         "InstanceNorm", "GroupNorm", "AffineChannel", "LayerNorm", "RMSNorm", "ElementwiseLinear", "BatchBoxCox"],
-        _WEIGHT_AND_BIAS,
-    ),
-    "DeformConv": (2, 3),
-    "SpatialBN": range(1, 5),
-    "PRelu": (1,),
-    "MatMul": (1,),
-    "InferenceLSTM": range(3, 64),
-}  # fmt: skip
-# Operators whose first operand is data.
-_READERS: Final = frozenset(_PARAMETERS) - {"BatchBoxCox", "MatMul"} | {
+# Operators without parameters whose first operand is data.
+_READERS: Final = frozenset({
     "MaxPool", "AveragePool", "LpPool", "LRN", "Int8MaxPool", "Int8AveragePool", "ResizeNearest", "UpsampleBilinear",
     "UpsampleNearest", "RoIAlign", "RoIPool", "RoIPoolF", "Im2Col", "PadImage", "RecurrentNetwork",
-}  # fmt: skip
+})  # fmt: skip
+# Operators whose parameters are often computed.
+_PRODUCTS: Final = frozenset({"BatchBoxCox", "MatMul"})
 _BROADCASTING: Final = frozenset({"Add", "Sub", "Mul", "Div"})
 # Operators whose first output is data if it is computed from their first operand.
 _PASSING: Final = frozenset({
@@ -43,12 +31,12 @@ def is_parameter_operand(op: OpView, index: int) -> bool:
         return index == 1 and _is_broadcast(op)
     if op.type.startswith("SparseLengths"):
         return index == 0
-    return index in _PARAMETERS.get(op.type, ())
+    return is_parameter(op.type, index)
 
 
 def is_weight_operand(op: OpView, index: int) -> bool:
     """Return whether an operand is a parameter in nearly every net, as the weights of FC are (of MatMul not)."""
-    return op.type != "MatMul" and index in _PARAMETERS.get(op.type, ())
+    return op.type != "MatMul" and is_parameter(op.type, index)
 
 
 def data_blobs(ops: Iterable[OpView]) -> set[str]:
@@ -60,7 +48,8 @@ def data_blobs(ops: Iterable[OpView]) -> set[str]:
     data: set[str] = set()
     for op in reversed(list(ops)):
         passes = op.type in _PASSING or (op.type in _BROADCASTING and _is_broadcast(op))
-        if op.inputs and (op.type in _READERS or (passes and not data.isdisjoint(op.outputs))):
+        reads = op.type in _READERS or (op.type not in _PRODUCTS and has_parameters(op.type))
+        if op.inputs and (reads or (passes and not data.isdisjoint(op.outputs))):
             data.add(op.inputs[0])
     return data
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from conformance.recording import operator
 
-from caffe2_bridge.netdef.parameter_operands import data_blobs, is_parameter_operand
 from caffe2_bridge.netdef.views import NetView, OpView
+from caffe2_bridge.operators.parameters import data_blobs, is_parameter_operand
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 
 
