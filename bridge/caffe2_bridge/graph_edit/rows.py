@@ -4,22 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from contextlib import suppress
+from typing import Any
 
-from caffe2_bridge.netdef.views import OpView
-
-# The output has the shape of the first input.
-_SAME_SHAPE: Final = frozenset({
-    "Abs", "Cast", "Clip", "Copy", "Dropout", "Elu", "Exp", "GroupNorm", "HSwish", "InstanceNorm", "LRN", "LeakyRelu",
-    "Log", "Logit", "Negative", "PRelu", "Relu", "Scale", "Selu", "Sigmoid", "Softplus", "Softsign", "SpatialBN",
-    "StopGradient", "Sum", "Swish", "Tanh",
-})  # fmt: skip
-# Images, [N, C, H, W]: with a kernel of its own, or with the channels of the first input.
-_CONVOLUTIONS: Final = frozenset({"Conv", "ConvTranspose"})
-_IMAGES: Final = frozenset({
-    "AveragePool", "LpPool", "MaxPool", "ResizeBilinear", "ResizeNearest", "RoIAlign", "RoIPool", "RoIPoolF",
-    "UpsampleBilinear", "UpsampleNearest",
-})  # fmt: skip
+from caffe2_bridge.cached import cached_property
+from caffe2_bridge.netdef.views import ArgumentError, OpView
+from caffe2_bridge.operators import Shape, signature_of
 
 Maker = Callable[[str, int], int | None]
 
@@ -48,62 +38,44 @@ class Rows:
 
         For images of unknown height and width it suffices that ``size`` is a multiple of the channels.
         """
-        name, index = self._source(name, reader, _SAME_SHAPE | {"Flatten"})
-        if index == -1:
-            shape = self._shape(name)
-            return bool(shape) and math.prod(shape[1:]) == size
-        if index is None:
+        shape = self._shape(name, reader)
+        if not shape:
             return False
-        op = self._ops[index]
-        if op.type == "FC" and op.args.integer("axis", default=1) == 1:
-            weights = self._shape(op.inputs[1]) if self._maker(op.inputs[1], index) == -1 else ()
-            return weights[:1] == (size,)
-        return op.type in _CONVOLUTIONS | _IMAGES and self._image_has(op, index, size)
-
-    def _source(self, name: str, reader: int, passed: frozenset[str]) -> tuple[str, int | None]:
-        """Follow first inputs up through operators of some types: the blob there, and the operator that made it."""
-        index = self._maker(name, reader)
-        while index is not None and index >= 0 and self._ops[index].type in passed:
-            op = self._ops[index]
-            if op.type == "Flatten" and op.args.integer("axis", default=1) != 1:
-                return name, None
-            name = op.inputs[0]
-            index = self._maker(name, index)
-        return name, index
-
-    def _image_has(self, op: OpView, index: int, size: int) -> bool:
-        if op.args.text("order", default="NCHW") != "NCHW":
-            return False
-        channels = self._channels(op, index)
-        if op.args.flag("global_pooling", default=False):
-            return channels == size
-        return channels is None or size % channels == 0
-
-    def _channels(self, op: OpView, index: int) -> int | None:
-        """The channels of an image, where the kernel of a convolution or the shape of an input gives them."""
-        if op.type not in _CONVOLUTIONS:
-            name, maker = self._source(op.inputs[0], index, _SAME_SHAPE | _IMAGES)
-            if maker == -1:
-                shape = self._shape(name)
-                return shape[1] if len(shape) > 1 else None
-            if maker is None or self._ops[maker].type not in _CONVOLUTIONS:
-                return None
-            op, index = self._ops[maker], maker
-        kernel = self._shape(op.inputs[1]) if self._maker(op.inputs[1], index) == -1 else ()
-        if len(kernel) < 2:
-            return None
-        return kernel[0] if op.type == "Conv" else kernel[1] * op.args.integer("group", default=1)
-
-    def _shape(self, name: str) -> tuple[int, ...]:
-        """The shape of a parameter or an input; empty if it is unknown."""
-        value = self._params.get(name)
-        shape = self._shapes.get(name, ()) if value is None else getattr(getattr(value, "data", value), "shape", ())
-        return tuple(map(int, shape))
+        if None not in shape[1:]:
+            return math.prod(shape[1:]) == size
+        return len(shape) > len("NCH") and bool(shape[1]) and size % shape[1] == 0
 
     def columns(self, name: str, reader: int) -> int | None:
         """The columns of the weights that an operator of type FC reads; None if they are unknown."""
-        if self._maker(name, reader) != -1:
-            return None
-        shape = self._shape(name)
+        shape = self._shape(name, reader) if self._maker(name, reader) == -1 else None
         axis = self._ops[reader].args.integer("axis_w", default=1)
-        return math.prod(shape[axis:]) if len(shape) > axis > 0 else None
+        return math.prod(shape[axis:]) if shape is not None and len(shape) > axis > 0 else None
+
+    def _shape(self, name: str, reader: int) -> Shape | None:
+        """The shape of a blob that an operator reads; None if its rank is unknown."""
+        maker = self._maker(name, reader)
+        return self._given(name) if maker == -1 else None if maker is None else self._made[maker].get(name)
+
+    @cached_property
+    def _made(self) -> list[Mapping[str, Shape | None]]:
+        """The shapes of the results of each operator."""
+        made: list[Mapping[str, Shape | None]] = []
+        for index, op in enumerate(self._ops):
+            makers = [self._maker(name, index) for name in op.inputs]
+            inputs = [
+                self._given(name) if maker == -1 else None if maker is None else made[maker].get(name)
+                for name, maker in zip(op.inputs, makers, strict=True)
+            ]
+            found: list[Shape | None] = []
+            with suppress(ArgumentError):  # reported when the operator is converted
+                signature = signature_of(op, [*inputs, *[None] * len(op.outputs)])
+                if signature is not None:
+                    found = signature.infer(inputs, [None] * len(op.outputs))
+            made.append(dict(zip(op.outputs, found[len(inputs) :], strict=False)))
+        return made
+
+    def _given(self, name: str) -> Shape | None:
+        """The shape of a parameter or an input."""
+        value = self._params.get(name)
+        shape = self._shapes.get(name) if value is None else getattr(getattr(value, "data", value), "shape", None)
+        return None if shape is None else tuple(map(int, shape))

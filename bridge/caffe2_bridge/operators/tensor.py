@@ -95,7 +95,7 @@ SIGNATURES: Final[Mapping[str, Text]] = {
     "Abs Acos Alias AliasWithName Asin Atan Bucketize Cast Cbrt Ceil Clip Copy CopyCPUToGPU "
     "CopyFromCPUInput CopyGPUToCPU Cos Cosh Cube Dropout Elu EnsureClipped EnsureCPUOutput EnsureDense Erf Exp "
     "FloatToHalf Floor Gelu HalfToFloat HardSigmoid Int8Dequantize Int8LeakyRelu Int8Quantize Int8Relu Int8Sigmoid "
-    "Int8Softmax LRN LeakyRelu Log Log1p Logit Mish Mod NanCheck Negative Normalize NormalizeL1 Not Pow "
+    "HSwish Int8Softmax LRN LeakyRelu Log Log1p Logit Mish Mod NanCheck Negative Normalize NormalizeL1 Not Pow "
     "Reciprocal Relu ReluN ReplaceNaN Round Rsqrt Scale Selu Sigmoid Sign Sin Sinh Softplus Softsign Sqr "
     "Sqrt StopGradient StumpFunc Swish Tan Tanh ThresholdedRelu": "X[*S] -> Y[*S]",
     "Add And BitwiseAnd BitwiseOr BitwiseXor Div EQ GE GT LE LT Mul NE Or Sub Xor": _broadcast,
