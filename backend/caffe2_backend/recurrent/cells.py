@@ -238,7 +238,7 @@ def _lstm(op: Op, part: _Direction, rows: Sequence[Value], states: Sequence[Valu
     total = row + op.emit("FC", h, part.recurrence, part.bias, axis=2)
     if part.unit:
         lengths = [] if part.lengths is None else [part.lengths]
-        return op.emit("LSTMUnit", h, c, total, *lengths, timestep, outputs=2, sequence_lengths=len(lengths))
+        return [*op.emit("LSTMUnit", h, c, total, *lengths, timestep, outputs=2, sequence_lengths=len(lengths))]
     x_input, x_output, x_forget, x_candidate = op.emit("Split", total, outputs=4, axis=2)
     input_ = f(op, _clipped(op, part, _with_peephole(part, 0, x_input, c)))
     forget = 1.0 - input_ if part.input_forget else f(op, _clipped(op, part, _with_peephole(part, 2, x_forget, c)))

@@ -5,7 +5,7 @@ Lists of numbers are packed, which every reader of protobuf's format accepts: a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -29,7 +29,7 @@ _FILLS: Final = {
     np.dtype(np.uint8): ("GivenTensorByteStringToUInt8Fill", wire.STRINGS),
 }
 # Types without a fill: the type to fill instead, and the operator that converts it.
-_CONVERTED: Final = {
+_CONVERTED: Final[Mapping[np.dtype[Any], tuple[np.dtype[Any], OperatorDef]]] = {
     np.dtype(np.float16): (np.dtype(np.float32), OperatorDef(type="FloatToHalf")),
     np.dtype(np.int8): (  # as bytes, whose cast wraps: a negative integer of a list takes ten of them
         np.dtype(np.uint8),

@@ -13,8 +13,8 @@ from typing import Final
 import numpy as np
 import onnx_ir as ir
 
-from caffe2_bridge.netdef.parameter_operands import is_weight_operand
 from caffe2_bridge.netdef.parameters import Array
+from caffe2_bridge.operators.parameters import is_weight_operand
 from caffe2_frontend.emit.arithmetic import add, mul
 from caffe2_frontend.emit.operand_checks import is_input, require_dtype
 from caffe2_frontend.emit.shapes import cast

@@ -174,7 +174,8 @@ def _limited(op: Op) -> Value | None:
     for x, number in (op.inputs, op.inputs[::-1]):
         known = op.known(number)
         if known is not None and known.size == 1 and known.ndim <= op.rank(x) and not np.isnan(known.item()):
-            return op.emit("Clip", x, **{"min" if op.type == "Max" else "max": float(known.item())})
+            limit = float(known.item())
+            return op.emit("Clip", x, min=limit) if op.type == "Max" else op.emit("Clip", x, max=limit)
     return None
 
 
