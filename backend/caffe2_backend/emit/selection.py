@@ -61,10 +61,8 @@ def reverse(op: Op, value: Value, axis: int, size: Size) -> Value:
     known = known_size(size)
     if known is not None and known <= MAX_FOLDED:
         return gather(op, value, axis, op.const(np.arange(known - 1, -1, -1), INT64))
-    size = as_value(op, size).reshape([1])
-    last = size - op.const([1], INT64)
-    steps = op.emit("Range", op.const([0], INT64), size, op.const([1], INT64))
-    return gather(op, value, axis, last - steps)
+    end = op.const([-1], INT64)
+    return gather(op, value, axis, op.emit("Range", as_value(op, size) + end, end, end))
 
 
 def append_element(op: Op, value: Value, axis: int, filler: float) -> Value:

@@ -149,7 +149,7 @@ def _initial(op: Op, index: int, direction: int, hidden: int, *, batch_first: bo
     state = op.require(operand, FLOAT)
     state = transpose(op, state, [1, 0, 2]) if batch_first else state
     if op.static_dim(operand, 1 if batch_first else 0) == 1:
-        return op.emit("Copy", state)
+        return state
     return slice_axis(op, state, 0, direction, direction + 1)
 
 

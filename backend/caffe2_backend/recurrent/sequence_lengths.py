@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from caffe2_backend.emit.selection import gather
+from caffe2_backend.emit.selection import gather, reverse
 from caffe2_backend.emit.shapes import arange, dim_of
 from caffe2_backend.lowering.op import Op
 from caffe2_backend.lowering.value import Value
@@ -22,9 +22,9 @@ def reversed_steps(op: Op, sequence: Value, lengths: Value | None) -> Value:
     source * N + batch.
     """
     total = dim_of(op, sequence, 0)
-    steps = arange(op, total)
     if lengths is None:
-        return gather(op, sequence, 0, total - op.const([1], INT64) - steps)
+        return reverse(op, sequence, 0, total)
+    steps = arange(op, total)
     rows, ends = steps.reshape([-1, 1]), op.emit("Cast", lengths, to=INT64)
     is_inside = (rows < ends).cast(INT64)
     mirrored = ends - op.const([1], INT64) - rows

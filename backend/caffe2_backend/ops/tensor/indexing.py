@@ -8,7 +8,7 @@ from caffe2_backend.emit.selection import concat, gather, inverse, slice_axis, t
 from caffe2_backend.emit.shapes import arange, as_vector, dims_of, product, reshape
 from caffe2_backend.emit.unsigned import bits_of
 from caffe2_backend.lowering.family import Family
-from caffe2_backend.lowering.op import Op
+from caffe2_backend.lowering.op import Op, index_type
 from caffe2_backend.lowering.value import Value
 from caffe2_frontend.interop.types import BOOL, INT64
 
@@ -17,10 +17,12 @@ family = Family("indexing")
 
 @family.converts("Gather")
 def gather_(op: Op) -> Value:
-    """``Gather(data, indices; axis=0) -> output``: Gather, whose indices are not negative."""
-    data = op.input(0)
+    """``Gather(data, indices; axis=0) -> output``: Gather, with ``wrap_indices`` for those that may be negative."""
+    data, indices = op.input(0), op.input(1)
     axis = op.axis(op.args.integer("axis", default=0), op.rank(data))
-    return gather(op, data, axis, non_negative(op, op.input(1), data, axis))
+    if op.known(indices) is None:
+        return op.emit("Gather", data, index_type(op, indices), axis=axis, wrap_indices=1)
+    return gather(op, data, axis, non_negative(op, indices, data, axis))
 
 
 @family.converts("ai.onnx.ml::ArrayFeatureExtractor")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
 import onnx_ir as ir
 
 from caffe2_backend.emit.doubles import elementwise
@@ -86,7 +87,7 @@ def lp_normalization(op: Op) -> Value:
 
 @family.converts("LayerNormalization")
 def layer_normalization(op: Op) -> tuple[Value, Value, Value | None]:
-    """``LayerNormalization(X, Scale, B=None; axis=-1, epsilon=1e-5) -> Y, Mean, InvStdDev``: arithmetic, ReduceMean.
+    """``LayerNormalization(X, Scale, B=None; axis=-1, epsilon=1e-5) -> Y, Mean, InvStdDev``: LayerNorm, or arithmetic.
 
     (x - mean) / sqrt(variance + epsilon) * scale + bias over the last axes.
     """
@@ -94,6 +95,13 @@ def layer_normalization(op: Op) -> tuple[Value, Value, Value | None]:
     op.args.ignore("stash_type")
     x, axis = _operand(op, DOUBLE)
     axes, bias = list(range(axis, op.rank(x))), op.optional(2)
+    sizes = op.static_shape(op.input(1))
+    shapes = [list(op.shape(value)) for value in (op.input(1), bias) if value is not None]
+    if x.dtype == FLOAT and sizes is not None and all(shape == list(op.shape(x))[axis:] for shape in shapes):
+        bias = op.const(np.zeros(sizes), FLOAT) if bias is None else bias
+        affine = {"axis": axis, "epsilon": epsilon, "elementwise_affine": 1}
+        y, mean, deviation = op.emit("LayerNorm", x, op.input(1), bias, outputs=3, **affine)
+        return y, mean, op.emit("Reciprocal", deviation) if op.wants(2) else None
     mean = reduce_axes(op, "ReduceMean", x, axes, keep=True)
     centered = x - mean
     variance = reduce_axes(op, "ReduceMean", elementwise(op, "Sqr", centered), axes, keep=True)

@@ -270,9 +270,9 @@ def range_(op: Op) -> Value:
     """
     operands = [computable(op, op.input(i)) for i in range(3)]
     dtype, known = operands[0].dtype, op.known_number(op.input(2))
-    start, limit, delta = (value.reshape([1]) for value in operands)
     if dtype not in (INT32, INT64) or (known is not None and known > 0):
-        return cast_back(op, op.emit("Range", start, limit, delta), op.input(0))
+        return cast_back(op, op.emit("Range", *operands), op.input(0))
+    start, limit, delta = (value.reshape([1]) for value in operands)
     zero, one = op.const([0], dtype), op.const([1], dtype)
     way = limit - start
     whole = way.quotient(delta)

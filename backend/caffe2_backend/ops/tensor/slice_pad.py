@@ -114,7 +114,9 @@ def _stride_open(op: Op, value: Value, axis: int, start: int, end: int, step: in
         if abs(index) >= _END:
             return high if index > 0 else low
         number = op.const([index], INT64)
-        return size + number if index < 0 else elementwise_min(op, number, high) if is_limited and index else number
+        if index < 0:
+            return size + number if is_limited or index == -1 else elementwise_max(op, size + number, low)
+        return elementwise_min(op, number, high) if is_limited and index else number
 
     first, last = position(start, is_limited=step < 0), position(end, is_limited=step > 0)
     if step >= -1:
@@ -133,7 +135,8 @@ def _slice_at_run_time(op: Op, axes: list[int] | None, steps: list[int] | None) 
     y = data
     for i, axis in enumerate(range(rank) if axes is None else axes):
         if not strides or (axes is not None and steps is not None and steps[i] == 1):
-            y = slice_axis(op, y, axis, *(_position(op, axis, index) for index in (starts[i], ends[i])))
+            first, last = (_position(op, axis, index) for index in (starts[i], ends[i]))
+            y = slice_axis(op, y, axis, first, last if first.integer == 0 else elementwise_max(op, first, last))
         else:
             y = _strided(op, y, axis, starts[i], ends[i], strides[i])
     return y

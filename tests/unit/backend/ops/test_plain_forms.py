@@ -17,6 +17,8 @@ from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
 IMAGE = "float[n,c,h,w] x"
 ROWS = "float[n,m] x"
+VECTORS = "float[n,m,3] x"
+INDICES = "int64[n,m] x"
 SCALES = "<float[4] s = {1.0, 1.0, 2.5, 2.0}>"
 TO_END = "int64[1] e = {9223372036854775807}"
 CEIL = "ceil_mode = 1, kernel_shape = [3, 3], strides = [2, 2]"
@@ -47,6 +49,9 @@ FORMS: dict[tuple[str, str, str], str] = {
     (
         ROWS, "<int64[1] s = {1}, int64[1] e = {4}, int64[1] a = {0}, int64[1] t = {2}>", "y = Slice(x, s, e, a, t)",
     ): "Shape LT Where Range Gather",
+    (INDICES, "<float[3] g = {1, 2, 3}>", "y = Gather(g, x)"): "Gather",
+    (VECTORS, "<float[3] g = {1, 2, 3}, float[3] b = {0, 1, 0}>", "y = LayerNormalization(x, g, b)"): "LayerNorm",
+    (VECTORS, "<float[3] g = {1, 2, 3}>", "y = LayerNormalization(x, g)"): "LayerNorm",
     (IMAGE, "", f"y = MaxPool<{CEIL}>(x)"): "MaxPool",
     (IMAGE, "", f"y = MaxPool<{CEIL}, pads = [1, 1, 1, 1]>(x)"): "MaxPool",
     (IMAGE, "", f"y = AveragePool<{CEIL}, pads = [1, 1, 1, 1]>(x)"): "AveragePool",
@@ -66,14 +71,18 @@ FORMS: dict[tuple[str, str, str], str] = {
 
 
 def feeds(inputs: str, random: RandomValues) -> Iterator[dict[str, Any]]:
-    if inputs.startswith("float[2,"):
-        yield {"x": random.numbers(2, 3, 6, 7)}
+    if inputs == INDICES:
+        yield {"x": np.array([[-3, 0, 2], [-1, 1, 1]], np.int64)}
+    elif inputs == VECTORS:
+        yield {"x": random.numbers(2, 5, 3)}
+    elif inputs.startswith("float[2,"):
+        yield {"x": abs(random.numbers(2, 3, 6, 7))}
     elif inputs == ROWS:
         for shape in ((4, 3), (7, 9), (5, 6)):
             yield {"x": random.numbers(*shape)}
     else:
         for sizes in ((6, 7), (7, 8), (3, 5)):
-            yield {"x": random.numbers(2, 2, *sizes)}
+            yield {"x": abs(random.numbers(2, 2, *sizes))}
 
 
 def imported(inputs: str, initializers: str, body: str) -> tuple[Any, bytes]:
