@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
+from statistics import median
 
 import click
 import onnxruntime
@@ -52,6 +53,17 @@ def _print(outcomes: list[Outcome]) -> None:
     for column in COLUMNS:
         texts = [outcome.columns[column] for outcome in outcomes]
         click.echo(f"{column}: {texts.count(EQUAL)} of {sum(text != ABSENT for text in texts)} equal")
+    _print_sizes([outcome for outcome in outcomes if "strict" in outcome.operators])
+
+
+def _print_sizes(imported: list[Outcome]) -> None:
+    """The size of the strict nets, over that of the carried ones and of the initializers."""
+    ratios = [outcome.operators["strict"] / outcome.operators["carried"] for outcome in imported]
+    if not ratios:
+        return
+    line = f"strict: {median(ratios):.2f} operators for one of the carried net (median of {len(ratios)})"
+    init, initializers = (sum(sizes) for sizes in zip(*(outcome.stored for outcome in imported), strict=True))
+    click.echo(line + (f", init nets {init / initializers:.2f} of the initializers" if initializers else ""))
 
 
 if __name__ == "__main__":

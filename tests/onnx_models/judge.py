@@ -19,6 +19,7 @@ from caffe2_backend.admission import load_proto
 from caffe2_backend.runtime.sessions.onnx_session import OnnxSession
 from caffe2_bridge.diagnostics import BridgeError, ConversionError
 from caffe2_bridge.model import Model
+from caffe2_bridge.netdef.nested import operators_in
 from onnx_models.inputs import Feed, NoInputsError, feeds
 
 EQUAL: Final = "equal"
@@ -36,12 +37,16 @@ class Outcome:
         nodes: the number of its nodes.
         columns: ``carried``, ``strict`` (this project's runtime) and ``caffe2`` (the strict net in real Caffe2).
         refused: the operators that the strict mode refuses, by type.
+        operators: how many operators the nets have, those of bodies included: ``carried`` and ``strict``.
+        stored: the bytes of the strict init net as it is saved, and those of the model's initializers.
     """
 
     name: str
     nodes: int
     columns: Mapping[str, str]
     refused: Mapping[str, int] = field(default_factory=dict)
+    operators: Mapping[str, int] = field(default_factory=dict)
+    stored: tuple[int, int] = (0, 0)
 
 
 COLUMNS: Final = ("carried", "strict", "caffe2")
@@ -57,6 +62,7 @@ def judge(path: Path, name: str) -> Outcome:
     names = [value.name for value in model.graph.output]
     columns = dict.fromkeys(COLUMNS, ABSENT)
     refused: Mapping[str, int] = {}
+    operators, stored = {}, (0, 0)
     for column, foreign in (("carried", "carry"), ("strict", "error")):
         try:
             net = to_netdef(path, foreign=foreign)  # type: ignore[arg-type]  # one of both literals
@@ -64,12 +70,18 @@ def judge(path: Path, name: str) -> Outcome:
             refused = dict(Counter(finding.location.op_type for finding in error.findings))
             columns[column] = f"refused: {_first_line(error)}"
             continue
+        operators[column] = sum(1 for _ in operators_in(net.predict_net))
         if foreign == "error":
+            stored = sum(map(len, net.init.serialized())), sum(map(_stored_bytes, model.graph.initializer))
             feed = {name: as_bits(value) for name, value in feed.items()}
         columns[column] = _here(net, feed, names, expected)
         if foreign == "error" and find_oracle() is not None:
             columns["caffe2"] = _in_caffe2(net, feed, names, expected)
-    return Outcome(name, len(model.graph.node), columns, refused)
+    return Outcome(name, len(model.graph.node), columns, refused, operators, stored)
+
+
+def _stored_bytes(tensor: onnx.TensorProto) -> int:
+    return len(tensor.raw_data) or tensor.ByteSize()
 
 
 def _original(path: Path, model: onnx.ModelProto) -> tuple[Feed, Sequence[Any]]:

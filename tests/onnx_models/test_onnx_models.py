@@ -47,6 +47,11 @@ def test_table(folder: Path) -> None:
     assert "refused: Det 1" in lines
 
 
+def test_sizes_of_strict_nets(folder: Path) -> None:
+    result = CliRunner().invoke(main, [str(folder), "--only", "sum"])
+    assert "strict: 1.00 operators for one of the carried net (median of 1)" in result.output
+
+
 def test_no_models(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, [str(tmp_path)])
     assert result.exit_code == 2
