@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -13,7 +13,7 @@ from caffe2_backend.runtime.program.shared_sessions import SharedSessions
 from caffe2_backend.runtime.program.states.graph_edits import drop_unit_factors, static_shape
 from caffe2_backend.runtime.program.states.joined_updates import join_updates
 from caffe2_backend.runtime.program.states.resident import ResidentStates, resident_session
-from caffe2_backend.runtime.sessions.model_session import is_small, model_session
+from caffe2_backend.runtime.sessions.model_session import is_small, model_session, weight_bytes
 from caffe2_backend.runtime.sessions.session import Session
 from caffe2_backend.runtime.sessions.session_options import SessionOptions
 from caffe2_bridge.diagnostics import ConversionError, Diagnostic
@@ -27,10 +27,12 @@ from caffe2_frontend.interop.operators import RANDOM
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from caffe2_frontend import Export, TensorInfo
+    from caffe2_frontend import TensorInfo
 
 NEEDS_SHAPE: Final = "needs-shape"
 _RANDOM: Final = RANDOM | {"Dropout"}
+# The bytes of weights up to which a model stays in memory after its session is made.
+_LIGHT: Final = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,35 @@ class Lowered:
     def is_small(self) -> bool:
         """Whether the model fits into one file."""
         return is_small(self.model)
+
+    def is_light(self) -> bool:
+        """Whether it takes little memory to keep the model."""
+        return weight_bytes(self.model) <= _LIGHT
+
+    def returning(self, blobs: Collection[str]) -> Lowered:
+        """The same model, which returns further blobs: those that it computes, under their names."""
+        import onnx_ir as ir
+
+        values = {self._blob(value): value for node in self.model.graph for value in node.outputs}
+        added = {
+            name: values[name]
+            for name in blobs
+            if name in values and isinstance(values[name].type, ir.TensorType) and not values[name].is_graph_output()
+        }
+        model = self.model.clone()
+        copies = {value.name: value for node in model.graph for value in node.outputs}
+        model.graph.outputs.extend(copies[value.name] for value in added.values())
+        return dataclasses.replace(
+            self,
+            model=model,
+            outputs=(*self.outputs, *added),
+            quantized={**self.quantized, **_quantized(added)},
+            _sessions=SharedSessions(),
+        )
+
+    def _blob(self, value: ir.Value) -> str:
+        """The blob that a value is, or a name that no blob has."""
+        return self.names.get(str(value.name), "") if self.names else str(value.name)
 
     def resident_session(
         self, device: str, options: SessionOptions, states: Sequence[str]
@@ -121,14 +152,14 @@ def lower(net: NetDef, init: InitNet, inputs: Mapping[str, TensorInfo], outputs:
     options = ExportOptions(inputs=inputs, outputs=outputs, training=False, defaults=False)
     export = analyze(Model(net, init), options=options)
     random, quantized = False, {}
+    given = tuple(outputs) if outputs is not None else tuple(name for name, _ in export.outputs)
     if export.model is not None:
         random = any(standard_type(node) in _RANDOM for node in _all_nodes(export.model))
-        quantized = _quantized(export)
-    given = tuple(outputs) if outputs is not None else tuple(name for name, _ in export.outputs)
+        quantized = _quantized(dict(zip(given, export.graph.outputs, strict=True)))
     model = finish(export, origins=False)
     drop_unit_factors(model.graph)
     log_new_diagnostics(export.findings)
-    return Lowered(model, given, {given[i]: how for i, how in quantized.items()}, random, tuple(export.findings))
+    return Lowered(model, given, quantized, random, tuple(export.findings))
 
 
 def needs_sizes(error: ConversionError) -> bool:
@@ -140,15 +171,15 @@ def _all_nodes(model: ir.Model) -> list[ir.Node]:
     return [node for graph in model.graphs() for node in graph]
 
 
-def _quantized(state: Export) -> dict[int, tuple[float, int]]:
-    """How outputs that are Int8 tensors are to be read, by position; what only passes a value on keeps it."""
+def _quantized(values: Mapping[str, ir.Value]) -> dict[str, tuple[float, int]]:
+    """How values that are Int8 tensors are to be read, by name; what only passes a value on keeps it."""
     found = {}
-    for i, value in enumerate(state.graph.outputs):
+    for name, value in values.items():
         source: ir.Value | None = value
         while source is not None:
             how = source.meta.get("quantization")
             if how is not None:
-                found[i] = (how.scale, how.zero_point)
+                found[name] = (how.scale, how.zero_point)
                 break
             node = source.producer()
             source = node.inputs[0] if node is not None and standard_type(node) == "Identity" else None

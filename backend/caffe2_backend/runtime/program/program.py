@@ -94,7 +94,9 @@ class Program:
         self._constants: dict[str, Value] | None = None  # None until the first run chooses them
         self._free: tuple[str, ...] = ()
         self._variants: dict[Signature, Variant] = {}
-        self._complete_variants: dict[Signature, Variant] = {}
+        # For blobs that are asked for after a run: what was converted, and variants that return them.
+        self._lowered: dict[Signature, Lowered] = {}
+        self._extended: dict[Signature, Variant] = {}
         self._last: Last | None = None
         self._known_sizes: dict[str, tuple[int, ...]] = {}
         self._tensors = TensorOutputs()
@@ -220,16 +222,16 @@ class Program:
     def _compute(self, name: str, given: Mapping[str, Value], run: int) -> Mapping[str, Tensor]:
         """The blobs of an earlier run, from its inputs. Raises RunError if the one that is asked for is not a tensor.
 
-        For the first blob that is asked for, the net is converted anew, to one that can return all its blobs: later
-        ones need no conversion. The first few, and those that are asked for after another run, too, are returned by
-        the runs from then on.
+        The converted net computes most blobs under their names, and then returns them. For the first that it does not,
+        the net is converted anew, to one that can return all its blobs. The first few, and those that are asked for
+        after another run, too, are returned by the runs from then on.
         """
         with self._lock:
             reason = f"blob {name!r} of net {self.name!r} has no value that is a tensor"
             if name in self._tensors.refused:
                 raise RunError(reason)
             try:
-                variant = self._complete_variant(given)
+                variant = self._variant_returning({name}, given)
             except BridgeError as error:
                 self._tensors.refused.add(name)
                 raise RunError(f"{reason}: {error}") from error
@@ -241,15 +243,20 @@ class Program:
                 self._want(name)
         return variant.run(given)
 
-    def _complete_variant(self, given: Mapping[str, Value]) -> Variant:
-        """A variant that returns all blobs that are tensors."""
-        variant = self._complete_variants.get(self._signature(given))
-        if variant is None:
+    def _variant_returning(self, names: Collection[str], given: Mapping[str, Value]) -> Variant:
+        """A variant that returns some blobs among others: of the converted net, or else of one with all its blobs."""
+        signature = self._signature(given)
+        variant = self._extended.get(signature)
+        if variant is None and (lowered := self._lowered.get(signature)) is not None:
+            others = [n for n in self.interface.writes if n not in lowered.outputs]
+            lowered = lowered.returning([n for n in others if n not in self.interface.undeclared])
+            variant = self._extended[signature] = self._builder.build_with_states(lowered, given, ())
+        if variant is None or not self._tensors.refused.union(variant.outputs).issuperset(names):
             required = list(dict.fromkeys([*self._required, *(name for name in self.interface.state if name in given)]))
-            others = self._written.difference(required, self._tensors.refused)
-            lowered, _ = self._convert_available(given, required, [n for n in self.interface.writes if n in others])
-            variant = self._builder.build_with_states(lowered, given, ())
-            self._complete_variants[self._signature(given)] = variant
+            others = [n for n in self.interface.writes if n not in required and n not in self._tensors.refused]
+            lowered, _ = self._convert_available(given, required, others)
+            variant = self._extended[signature] = self._builder.build_with_states(lowered, given, ())
+            self._lowered.pop(signature, None)
         return variant
 
     # Constants
@@ -299,7 +306,8 @@ class Program:
     def _forget_variants(self) -> None:
         self._last = None
         self._variants.clear()
-        self._complete_variants.clear()
+        self._lowered.clear()
+        self._extended.clear()
 
     def _signature(self, given: Mapping[str, Value]) -> Signature:
         return signature_of(self._free, given, sized=self._compiler.sized)
@@ -325,8 +333,10 @@ class Program:
             self._return_every_blob()  # a deferred computation would need states that the next run overwrites
         required = list(dict.fromkeys([*self._required, *(name for name in self.interface.state if name in given)]))
         optional = [name for name in self._optional if name not in required]
-        if self._asked and not self._complete:  # for others, too, in a while
-            variant = self._complete_variant(given).returning({*required, *optional}, self.interface.writes)
+        signature = self._signature(given)
+        if signature in self._lowered or signature in self._extended:  # another blob is asked for, others soon
+            wanted = {*required, *optional}
+            variant = self._variant_returning(wanted, given).returning(wanted, self.interface.writes)
             self._variants[self._signature(given)] = variant
             return variant
         lowered, available = self._convert_available(given, required, optional)
@@ -340,7 +350,10 @@ class Program:
         deferred = () if not late else tuple(name for name in self.interface.writes if name not in returned)
         variant = self._builder.build_with_states(lowered, given, deferred)
         self._resident = self._resident or variant.resident is not None
-        self._variants[self._signature(given)] = variant  # the conversion may have turned out to need sizes
+        signature = self._signature(given)  # the conversion may have turned out to need sizes
+        self._variants[signature] = variant
+        if deferred and lowered.is_light():
+            self._lowered[signature] = lowered
         return variant
 
     def _return_every_blob(self) -> None:
