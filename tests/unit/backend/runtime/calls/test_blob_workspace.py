@@ -87,13 +87,10 @@ def test_every_blob_that_a_net_writes_can_be_fetched() -> None:
     before = workspace.conversions()
     assert workspace.has_blob("Y")
     np.testing.assert_array_equal(workspace.fetch("Y"), np.maximum(X, 0))
-    assert workspace.conversions() == before + 1
-    workspace.run_net("relu")
-    workspace.fetch("Y")
-    settled = workspace.conversions()
-    workspace.run_net("relu")
-    workspace.fetch("Y")
-    assert workspace.conversions() == settled, "a blob that was fetched before is computed with the others"
+    for _ in range(2):
+        workspace.run_net("relu")
+        workspace.fetch("Y")
+    assert workspace.conversions() == before, "a blob that was fetched before is computed with the others"
 
 
 def test_a_blob_fetched_late_is_of_its_run() -> None:
