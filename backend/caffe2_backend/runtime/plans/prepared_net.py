@@ -70,18 +70,15 @@ class PreparedNet:
         not enough memory, too.
         """
         try:
-            self._run(frame, burst)
+            if self._program is not None:
+                self._program.run(frame, burst)
+                return
+            if self.fills:
+                frame.commit(Results(self._fill(frame.draw_seed())), constant=self.is_constant)
+            for stage in self.stages:
+                stage.run(frame)
         except MemoryError as error:
             raise lack_of_memory(f"net {self.net.name!r}", error) from error
-
-    def _run(self, frame: Frame, burst: Burst) -> None:
-        if self._program is not None:
-            self._program.run(frame, burst)
-            return
-        if self.fills:
-            frame.commit(Results(self._fill(frame.draw_seed())), constant=self.is_constant)
-        for stage in self.stages:
-            stage.run(frame)
 
     def restart(self) -> None:
         """Run as if it had not run before: seeds start anew, and operators keep nothing."""
