@@ -81,8 +81,8 @@ class TensorStage:
         program = self.program
         held = frame.held if self._may_overwrite else 0
         with frame.lock:
-            writes, before = frame.writes, frame.writes.value
             given = program.collect(frame.view)
+            before = frame.writes.value
             if held and program.updates_in_place:
                 # Under the lock: nobody reads a blob while it changes.
                 frame.commit(program.run(given, frame.constants, burst, held=held), constant=self._constant)
@@ -92,7 +92,7 @@ class TensorStage:
             frame.commit(results, constant=self._constant)
             return
         with frame.lock:
-            if writes.value != before:
+            if frame.writes.value != before:
                 results = self._without_overwritten(results, given, frame.view)
             frame.commit(results, constant=self._constant)
 

@@ -102,11 +102,12 @@ class Kind:
 
 
 class Inputs(dict[str, Value]):
-    """The inputs of a run, by blob, of which the kind is known."""
+    """The inputs of a run, by blob, of which the kind is known; ``listed`` in its order, where references are kept."""
 
-    __slots__ = ("kind",)
+    __slots__ = ("kind", "listed")
 
     kind: Kind
+    listed: Sequence[object]
 
 
 class Last(NamedTuple):
@@ -118,11 +119,16 @@ class Last(NamedTuple):
 
     def recognize(self, find: Callable[[str], object]) -> Inputs | None:
         """The inputs of the next run, of which ``find`` gives each; None if they are of another kind."""
-        kind = self.kind
+        kind, before, inputs = self
         values = list(map(find, kind.names))
-        if self.inputs is not None and all(map(operator.is_, values, self.values)):
-            return self.inputs
-        return kind.inputs(values) if kind.takes(values, self.values) else None
+        if inputs is not None and all(map(operator.is_, values, before)):
+            return inputs
+        if not kind.takes(values, before):
+            return None
+        found = kind.inputs(values)
+        if inputs is not None:
+            found.listed = values
+        return found
 
     def after(self, given: Mapping[str, Value], results: Mapping[str, Value]) -> Last:
         """What a run of this kind leaves; ``results`` are its outputs, some of which are states."""
@@ -130,7 +136,7 @@ class Last(NamedTuple):
         if self.inputs is None:
             return self
         if not kind.states:
-            return Last(kind, list(map(given.get, kind.names)), given) if isinstance(given, Inputs) else self
+            return Last(kind, given.listed, given) if isinstance(given, Inputs) else self
         if not kind.variant.keeps_shapes:
             return kind.last(given, keep=False)
         left = Inputs(given)

@@ -125,7 +125,12 @@ class BufferPool:
             if not self._pairs:  # outputs have other shapes, too
                 self._forget()
                 return None
-        orts = self._run_bound(self._binding(source, target))
+        binding = self._binding(source, target)
+        orts: list[Any] = []
+        if self._unbuffered:
+            orts = self._run_unbuffered(binding)
+        else:
+            binding.run_only()
         if burst is not ONCE and self._pairs:
             last, source, target = self._more_steps(burst, source, target)
             orts = last or orts
@@ -152,7 +157,7 @@ class BufferPool:
         this, other = self._binding(target, spare), self._binding(spare, target)
         while True:
             try:
-                orts = self._run_bound(this)
+                orts = self._run_unbuffered(this)
             except RunError:
                 burst.take_back()
                 break
@@ -171,11 +176,8 @@ class BufferPool:
             self._feeds.bind_direct(binding)
         return binding
 
-    def _run_bound(self, binding: Binding) -> list[Any]:
+    def _run_unbuffered(self, binding: Binding) -> list[Any]:
         """Run once: the outputs without buffers, which are new."""
-        if not self._unbuffered:
-            binding.run_only()
-            return []
         for name in self._unbuffered:
             binding.bind_output(name, None)
         return binding.run_from(len(self._sets[0].outputs))
