@@ -1,4 +1,4 @@
-"""What both directions share about ONNX: types, names, metadata, fingerprints, shape inference, files.
+"""What both directions share about ONNX: its operators, types, names, metadata, shape inference, rewriting, files.
 
-The import may use these modules; they know no operators and no converters.
+The import may use these modules; they know no converters.
 """

@@ -37,10 +37,9 @@ class Rewriter(NodeRewriter):
 
     def emit_old(self, op_type: str, *inputs: ir.Value | None, like: ir.Value, **attributes: Any) -> ir.Value:
         """Emit a node in the form of the target, whose output has the type and shape of ``like``."""
-        node = self._added(1, op_type, inputs, attributes)
-        node.outputs[0].type, node.outputs[0].shape = like.type, like.shape
-        self.finished.add(node)
-        return node.outputs[0]
+        value = self.emit_like(like, op_type, *inputs, **attributes)
+        self.finished.add(self.nodes[-1])
+        return value
 
     def append(self, graph: ir.Graph, make: Callable[[], ir.Value]) -> ir.Value:
         """Append what ``make`` emits to a body of the node, in the form of the target, and return its value."""

@@ -11,6 +11,7 @@ from caffe2_bridge.passes import InPlacePass
 from caffe2_frontend.interop.bodies import all_nodes, value_names
 from caffe2_frontend.interop.names import Names
 from caffe2_frontend.interop.operators import MOVES
+from caffe2_frontend.interop.rewriting.node_rewriter import NodeRewriter
 from caffe2_frontend.state import Export
 
 # Operators whose results near 0 are as exact as their operands.
@@ -59,14 +60,10 @@ def _sensitive(graph: ir.Graph) -> Iterator[ir.Node]:
 
 def _expand(node: ir.Node, names: Names) -> None:
     """Compute a Sigmoid otherwise; its last node is the given one, so that its result stays the same value."""
-    assert node.graph is not None
-    result = node.outputs[0]
-    operand = node.inputs[0]
+    at = NodeRewriter(node, names)
+    operand = at.input(0)
     for op_type in _FORM[:-1]:
-        step = ir.node(op_type, [operand])
-        step.metadata_props.update(node.metadata_props)
-        operand = step.outputs[0]
-        operand.name, operand.type, operand.shape = names.fresh(f"{result.name}/{op_type}"), result.type, result.shape
-        node.graph.insert_before(node, step)
+        operand = at.emit_like(node.outputs[0], op_type, operand)
+    at.commit(None)
     node.op_type = _FORM[-1]
-    node.replace_input_with(0, operand)
+    at.replace_input(0, operand)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import ClassVar
 
 import onnx_ir as ir
@@ -12,6 +12,7 @@ from caffe2_frontend.interop.bodies import all_nodes, value_names
 from caffe2_frontend.interop.constants import constant_of
 from caffe2_frontend.interop.domains import standard_type
 from caffe2_frontend.interop.names import Names
+from caffe2_frontend.interop.rewriting.node_rewriter import NodeRewriter
 from caffe2_frontend.state import Export
 
 
@@ -54,19 +55,10 @@ def _is_integer_one(value: ir.Value | None) -> bool:
 
 def _separate(node: ir.Node, names: Names) -> None:
     """Compute a quotient otherwise; the last node is the given one, so that its result stays the same value."""
-    quotient = _insert_before(node, "Div", node.inputs, names)
-    square = _insert_before(node, "Mul", [quotient, quotient], names)
+    at, result = NodeRewriter(node, names), node.outputs[0]
+    quotient = at.emit_like(result, "Div", *node.inputs)
+    square = at.emit_like(result, "Mul", quotient, quotient)
+    at.commit(None)
     node.op_type = "Mul"
-    node.replace_input_with(0, square)
-    node.replace_input_with(1, quotient)
-
-
-def _insert_before(node: ir.Node, op_type: str, operands: Sequence[ir.Value | None], names: Names) -> ir.Value:
-    """Insert a node whose result is of the type and shape of that of the given one."""
-    assert node.graph is not None
-    step = ir.node(op_type, operands)
-    step.metadata_props.update(node.metadata_props)
-    result, value = node.outputs[0], step.outputs[0]
-    value.name, value.type, value.shape = names.fresh(f"{result.name}/{op_type}"), result.type, result.shape
-    node.graph.insert_before(node, step)
-    return value
+    at.replace_input(0, square)
+    at.replace_input(1, quotient)

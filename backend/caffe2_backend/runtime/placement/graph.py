@@ -16,13 +16,11 @@ import onnx_ir as ir
 
 from caffe2_backend.runtime.placement.kernels import missing_kernel
 from caffe2_frontend.interop.metadata.origin import LOCATION_KEY, NET_KEY
-from caffe2_frontend.interop.operators import MEASURES
+from caffe2_frontend.interop.operators import MEASURES, REDUCTIONS
 
-_SECOND: Final = (
-    "CumSum", "Expand", "OneHot", "ReduceL1", "ReduceL2", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin",
-    "ReduceProd", "ReduceSum", "ReduceSumSquare", "Reshape", "Split", "Squeeze", "Tile", "TopK", "Trilu", "Unsqueeze",
-    "Upsample",
-)  # fmt: skip
+_SECOND: Final = REDUCTIONS | {
+    "CumSum", "Expand", "OneHot", "Reshape", "Split", "Squeeze", "Tile", "TopK", "Trilu", "Unsqueeze", "Upsample",
+}  # fmt: skip
 # Operands that CUDA kernels read on the host, by position: shapes, axes, sizes, conditions, lengths.
 _HOST_INPUTS: Final[Mapping[str, tuple[int, ...]]] = {
     **dict.fromkeys(_SECOND, (1,)),

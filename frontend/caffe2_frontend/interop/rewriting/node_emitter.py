@@ -30,6 +30,12 @@ class NodeEmitter(ABC):
         self._infer(node)
         return tuple(node.outputs)
 
+    def emit_like(self, like: ir.Value, op_type: str, *inputs: ir.Value | None, **attributes: Any) -> ir.Value:
+        """Emit a node of one output, which has the type and shape of ``like``, and return that."""
+        (output,) = self._added(1, op_type, inputs, attributes).outputs
+        output.type, output.shape = like.type, like.shape
+        return output
+
     def const(self, array: Any, dtype: Any = None) -> ir.Value:
         """A constant; ``dtype`` is NumPy's or ONNX's."""
         return self.emit("Constant", value=tensor_of(array, dtype))

@@ -138,3 +138,19 @@ def test_ranks_are_inferred_through_old_nodes() -> None:
     y = Predictor(to_netdef(parser.parse_model(text))).run({"x": x, "s": s, "b": b})["y"]
     slope, chosen = s.reshape(3, 1, 1), b.reshape(3, 1, 1)
     np.testing.assert_array_equal(y, (x + slope < slope) & chosen)
+
+
+def test_a_gru_keeps_its_direction() -> None:
+    fed = (("x", 6, (3, 1, 2)), ("w", 12, (1, 6, 2)), ("r", 12, (1, 6, 2)))
+
+    def result(opset: int, direction: str) -> Any:
+        node = f'y, h = GRU<hidden_size = 2, direction = "{direction}">(x, w, r)'
+        inputs = "float[3,1,2] x, float[1,6,2] w, float[1,6,2] r"
+        text = f'<ir_version: 3, opset_import: ["": {opset}]> g ({inputs}) => (float[3,1,1,2] y) {{ {node} }}'
+        feed = {name: np.linspace(-1, 1, size).reshape(dims).astype(np.float32) for name, size, dims in fed}
+        return Predictor(to_netdef(parser.parse_model(text))).run(feed)["y"]
+
+    backwards = result(7, "reverse")
+    np.testing.assert_array_equal(result(2, "reverse"), backwards)
+    np.testing.assert_array_equal(result(2, "foward"), result(7, "forward"))
+    assert (result(7, "forward") != backwards).any()

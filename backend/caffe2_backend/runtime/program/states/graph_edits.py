@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import numpy as np
 import onnx_ir as ir
 
 from caffe2_frontend.interop.domains import is_standard
@@ -24,15 +21,6 @@ def are_alike(a: ir.Value, b: ir.Value) -> bool:
     """Whether two values are tensors of one element type and one static shape."""
     shape = static_shape(a)
     return isinstance(a.type, ir.TensorType) and a.type == b.type and shape is not None and shape == static_shape(b)
-
-
-def int64_vector(graph: ir.Graph, name: str, values: Sequence[int]) -> ir.Value:
-    """Add an initializer."""
-    tensor = ir.Tensor(np.array(values, np.int64), name=name)
-    shape = ir.Shape([len(values)])
-    value = ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=shape, const_value=tensor)
-    graph.register_initializer(value)
-    return value
 
 
 def drop_unit_factors(graph: ir.Graph) -> None:

@@ -28,12 +28,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+import numpy as np
 import onnx_ir as ir
 
-from caffe2_backend.runtime.program.states.graph_edits import are_alike, int64_vector, remove_unread, static_shape
+from caffe2_backend.runtime.program.states.graph_edits import are_alike, remove_unread, static_shape
 from caffe2_frontend.interop.bodies import captured_values, has_bodies
 from caffe2_frontend.interop.domains import is_standard
 from caffe2_frontend.interop.operators import SEQUENCE_MAKERS, SEQUENCE_READERS, VIEWS
+from caffe2_frontend.interop.rewriting.node_emitter import add_constant
 
 SCATTERS: Final = frozenset({"ScatterElements", "ScatterND"})
 _ELEMENTWISE: Final = frozenset({"Add", "Div", "Mul", "Sub"})
@@ -174,7 +176,9 @@ def _depend(graph: ir.Graph, scatter: ir.Node, readers: list[ir.Node]) -> None:
 
     empty = [make("Shape", [node.outputs[0]], str(i), start=0, end=0) for i, node in enumerate(readers)]
     known = static_shape(indices)
-    shape = make("Shape", [indices], "shape") if known is None else int64_vector(graph, f"{prefix}/shape", known)
+    shape = (
+        make("Shape", [indices], "shape") if known is None else add_constant(graph, f"{prefix}/shape", known, np.int64)
+    )
     column = indices.producer()
     if known and all(known) and column is not None and column.op_type == "Unsqueeze":
         indices = column.inputs[0]  # both reshape the same elements

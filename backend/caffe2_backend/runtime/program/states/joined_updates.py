@@ -18,8 +18,9 @@ from typing import Final
 import onnx_ir as ir
 
 from caffe2_backend.runtime.program.buffers.buffer_set import JoinedBuffer
-from caffe2_backend.runtime.program.states.graph_edits import int64_vector, static_shape
+from caffe2_backend.runtime.program.states.graph_edits import static_shape
 from caffe2_backend.runtime.program.states.update_cones import Update, updates
+from caffe2_frontend.interop.rewriting.node_emitter import add_constant
 
 # As many elements of a gradient are copied in the time that a node takes to start.
 _COPIED: Final = 1024
@@ -130,7 +131,7 @@ class _Joiner:
             tail = (static_shape(leaf) or ())[update.rank :]
             if update.rank != 1:
                 name = f"leaf{position}/{i}"
-                shape = int64_vector(self._graph, f"{self._prefix}/{name}/shape", [-1, *tail])
+                shape = add_constant(self._graph, f"{self._prefix}/{name}/shape", [-1, *tail], np.int64)
                 leaf = self._add(ir.node("Reshape", [leaf, shape]), name, leaf, prod(update.shape))
             rows.append(leaf)
         like = self._first.leaves[position]
@@ -144,7 +145,7 @@ class _Joiner:
         if node.op_type in ("Concat", "Gather"):
             attributes["axis"] = ir.AttrInt64("axis", 1)
         if node.op_type == "Unsqueeze":
-            inputs[1] = int64_vector(self._graph, f"{self._prefix}/{old.name}/axes", [1])
+            inputs[1] = add_constant(self._graph, f"{self._prefix}/{old.name}/axes", [1], np.int64)
         made = ir.Node("", node.op_type, inputs, attributes.values())
         self._mapped[old] = self._add(made, str(old.name), old, self._rows())
 

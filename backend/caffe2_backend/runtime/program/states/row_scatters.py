@@ -12,11 +12,13 @@ from __future__ import annotations
 from math import prod
 from typing import Final
 
+import numpy as np
 import onnx_ir as ir
 from onnx_ir.convenience import replace_nodes_and_values
 
-from caffe2_backend.runtime.program.states.graph_edits import int64_vector, remove_unread, static_shape
+from caffe2_backend.runtime.program.states.graph_edits import remove_unread, static_shape
 from caffe2_frontend.interop.domains import is_standard
+from caffe2_frontend.interop.rewriting.node_emitter import add_constant
 
 # onnxruntime takes another thread for every 100,000 elements beyond the first 100,000 (ThreadPool::TryParallelFor, with
 # one cycle per element); the limit leaves room for other versions.
@@ -36,7 +38,7 @@ def scatter_rows(model: ir.Model, threads: int | None) -> None:
         if ids is None or not (threads == 1 or prod(static_shape(_input(node, 2)) or ()) <= _UNDIVIDED):
             continue
         (old,) = node.outputs
-        columns = ir.node("Unsqueeze", [ids, int64_vector(model.graph, f"{old.name}/axes", [1])])
+        columns = ir.node("Unsqueeze", [ids, add_constant(model.graph, f"{old.name}/axes", [1], np.int64)])
         column = columns.outputs[0]
         column.name, column.type = f"{old.name}/rows", ids.type
         column.shape = ir.Shape([*(static_shape(ids) or ()), 1])
