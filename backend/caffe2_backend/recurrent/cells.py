@@ -16,14 +16,13 @@ from caffe2_backend.lowering.op import Op
 from caffe2_backend.lowering.value import Value
 from caffe2_backend.recurrent.network import recurrent_network
 from caffe2_backend.recurrent.sequence_lengths import length_mask, reversed_steps
-from caffe2_frontend.interop.operators import PLAIN_ACTIVATIONS, RECURRENT, Recurrence
+from caffe2_frontend.interop.operators import ALPHAS, PLAIN_ACTIVATIONS, RECURRENT, Recurrence
 from caffe2_frontend.interop.types import FLOAT
 
 family = Family("recurrent")
 
 Function = Callable[[Op, Value], Value]
 
-_WITH_ALPHA: Final = {"LeakyRelu": 0.01, "ThresholdedRelu": 1.0, "Elu": 1.0}
 _WITH_BOTH: Final = {"HardSigmoid": (0.2, 0.5), "Affine": (1.0, 0.0), "ScaledTanh": (1.0, 1.0)}
 
 
@@ -161,15 +160,15 @@ def _functions(op: Op, kind: Recurrence, directions: int) -> list[tuple[Function
     count = len(kind.activations)
     if len(names) != count * directions:
         op.unsupported(f"activations must be {count * directions} names, not {len(names)}")
-    known = {name.lower(): name for name in (*PLAIN_ACTIVATIONS, *_WITH_ALPHA, *_WITH_BOTH)}
+    known = {name.lower(): name for name in (*PLAIN_ACTIVATIONS, *ALPHAS, *_WITH_BOTH)}
     functions: list[Function] = []
     for name in names:
         proper = known.get(name.lower())
         if proper is None:
             reason = f"activation {name!r} is unknown"
             op.unsupported(reason, f"use one of {', '.join(known.values())}", code="invalid-argument")
-        if proper in _WITH_ALPHA:
-            functions.append(partial(_with_alpha, proper, alphas.pop(0) if alphas else _WITH_ALPHA[proper]))
+        if proper in ALPHAS:
+            functions.append(partial(_with_alpha, proper, alphas.pop(0) if alphas else ALPHAS[proper]))
         elif proper in _WITH_BOTH:
             alpha, beta = _WITH_BOTH[proper]
             alpha, beta = (alphas.pop(0) if alphas else alpha), (betas.pop(0) if betas else beta)

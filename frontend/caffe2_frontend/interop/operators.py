@@ -79,6 +79,8 @@ RECURRENT: Final[Mapping[str, Recurrence]] = {
 }
 # Activations of recurrent operators that have no parameters.
 PLAIN_ACTIVATIONS: Final = ("Sigmoid", "Tanh", "Relu", "Softsign", "Softplus")
+# The default of the parameter of those that have one, alone or in an activation.
+ALPHAS: Final[Mapping[str, float]] = {"Elu": 1.0, "LeakyRelu": 0.01, "ThresholdedRelu": 1.0}
 
 OTHERS: Final = _names("""
     AffineGrid ArgMax ArgMin Attention BatchNormalization BlackmanWindow Constant ConstantOfShape CumProd CumSum DFT Det

@@ -18,6 +18,7 @@ from caffe2_backend.lowering.family import Family
 from caffe2_backend.lowering.op import Op
 from caffe2_backend.lowering.types import CAFFE2_TYPES, STORED_AS, STRING, UNSIGNED
 from caffe2_backend.lowering.value import Value
+from caffe2_frontend.interop.operators import ALPHAS
 from caffe2_frontend.interop.types import BOOL, DOUBLE, FLOAT, FLOAT16, INT32, INT64
 
 family = Family("activation")
@@ -105,11 +106,10 @@ def _dropout(op: Op, x: Value, ratio: Value | None, training: Value) -> tuple[Va
     return x * mask.cast(FLOAT) / (1.0 - effective), mask
 
 
-@family.converts("Elu", "LeakyRelu", "ThresholdedRelu")
+@family.converts(*ALPHAS)
 def with_alpha(op: Op) -> Value:
     """``Elu(X; alpha=1) -> Y``, ``LeakyRelu(X; alpha=0.01) -> Y``, ``ThresholdedRelu(X; alpha=1) -> Y``: same names."""
-    default = {"Elu": 1.0, "LeakyRelu": 0.01, "ThresholdedRelu": 1.0}[op.type]
-    return op.emit(op.type, op.require(op.input(0), FLOAT), alpha=op.args.number("alpha", default=default))
+    return op.emit(op.type, op.require(op.input(0), FLOAT), alpha=op.args.number("alpha", default=ALPHAS[op.type]))
 
 
 @family.converts("Selu")

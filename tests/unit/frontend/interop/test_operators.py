@@ -77,3 +77,8 @@ def test_recurrent_operators_have_the_activations_of_their_schema(name: str) -> 
     assert len(facts.gates) == len(set(facts.gates))
     assert schema.max_output == 1 + facts.states
     assert set(facts.activations) < {*operators.PLAIN_ACTIVATIONS}
+
+
+@pytest.mark.parametrize("name", operators.ALPHAS)
+def test_parameters_have_the_defaults_of_the_schema(name: str) -> None:
+    assert NEWEST[name].attributes["alpha"].default_value.f == pytest.approx(operators.ALPHAS[name])
