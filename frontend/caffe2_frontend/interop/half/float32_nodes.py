@@ -11,7 +11,7 @@ import onnx
 from caffe2_bridge.netdef.parameters import Array
 from caffe2_frontend.interop.bodies import proto_nodes
 from caffe2_frontend.interop.domains import standard_type
-from caffe2_frontend.interop.operators import OF_FIRST, RANDOM
+from caffe2_frontend.interop.operators import RANDOM, VIEWS
 
 # Operators that stay in float32 although ONNX has them in float16. Sums over many elements and positions lose digits,
 # and quantized groups would no longer be fused.
@@ -28,6 +28,7 @@ _ARITHMETIC: Final = frozenset({
 # The largest number of float16, and the smallest positive one.
 LARGEST: Final = float(np.finfo(np.float16).max)
 SMALLEST: Final = 5.96e-08
+_MOVES: Final = VIEWS | {"Expand", "Gather", "Slice", "Transpose"}
 _FLOAT: Final = "tensor(float)"
 _HALF: Final = "tensor(float16)"
 # Operands that are float32 whatever the others are; the converter casts them.
@@ -104,7 +105,7 @@ def _of_indices(nodes: Iterable[onnx.NodeProto]) -> set[str]:
 
 def _around(nodes: Iterable[onnx.NodeProto], constants: Iterable[str]) -> set[str]:
     """Arithmetic that reads one of the constants, and the arithmetic before and after it."""
-    arithmetic = [node for node in nodes if standard_type(node) in _ARITHMETIC | OF_FIRST]
+    arithmetic = [node for node in nodes if standard_type(node) in _ARITHMETIC | _MOVES]
     readers: dict[str, list[onnx.NodeProto]] = {}
     for node in arithmetic:
         for name in node.input:
