@@ -52,7 +52,7 @@ def make_program(
         return StagedProgram(net, options, gpu, init=init, state=state, keep=keep, origin=origin, updated=updated)
     if device is None or device == CPU:
         here = origin or Origin(Location(NetView(net).name))
-        if state and init is None and not options.providers and (updates := row_updates(net, here.net)):
-            return RowUpdateProgram(net, updates, options, keep, here, updated)
+        if state and init is None and not options.providers and (parts := row_updates(net, here.net)):
+            return RowUpdateProgram(net, parts, options, keep, here, updated)
         return Program(net, CPU, options, keep, init=init, state=state, origin=origin, updated=updated)
     return PlacedProgram(net, device, options, init=init, state=state, keep=keep, origin=origin, updated=updated)

@@ -1,7 +1,8 @@
-"""Optimizers on rows of tables, as loops: a repeated id sees the row as the one before it left it, as in Caffe2.
+"""Lookups in tables and optimizers on their rows, as loops: a repeated id sees the row as the one before it left it.
 
 They are compiled by numba, once for a machine, and are ordinary Python without it. Tables are [R, W], moments of rows
-[R], gradients [K, W] and ids [K]; all numbers are float32, in Caffe2's order of operations.
+[R], gradients [K, W] and ids [K]; all numbers are float32, in Caffe2's order of operations. Segments are given by int32
+lengths [S], and what belongs to a segment is [S, W]; weights are [K], or of one element that all rows have.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ import functools
 import importlib
 import importlib.util
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+
+T = TypeVar("T")
 
 
 @functools.cache
@@ -22,11 +25,77 @@ def is_available() -> bool:
 
 
 @functools.cache
-def compiled(kernel: Callable[..., None]) -> Callable[..., None]:
+def compiled(kernel: Callable[..., T]) -> Callable[..., T]:
     """A kernel as machine code, which is kept on the disk. The lock of Python is released while it runs."""
     numba: Any = importlib.import_module("numba")
-    made: Callable[..., None] = numba.njit(cache=True, nogil=True, error_model="numpy")(kernel)
+    made: Callable[..., T] = numba.njit(cache=True, nogil=True, error_model="numpy")(kernel)
     return made
+
+
+def are_rows(ids: Any, rows: int) -> bool:
+    """Whether all ids are rows of a table."""
+    for k in range(ids.size):  # noqa: SIM110 - compiled: a generator is not
+        if ids[k] < 0 or ids[k] >= rows:
+            return False
+    return True
+
+
+def look_up(ids: Any, lengths: Any, table: Any, weights: Any, is_mean: bool, out: Any) -> bool:
+    """The weighted sums of the rows of segments, or their means; False for operands that do not fit."""
+    width, at, last = table.shape[1], 0, weights.size - 1
+    for s in range(lengths.size):
+        end = at + lengths[s]
+        if end < at or end > ids.size:
+            return False
+        for j in range(width):
+            out[s, j] = 0
+        for k in range(at, end):
+            i, weight = ids[k], weights[min(k, last)]
+            if i < 0 or i >= table.shape[0]:
+                return False
+            for j in range(width):
+                out[s, j] += table[i, j] * weight
+        if is_mean and end > at:
+            scale = np.float32(1) / np.float32(end - at)
+            for j in range(width):
+                out[s, j] *= scale
+        at = end
+    return bool(at == ids.size)
+
+
+def spread(lengths: Any, grads: Any, weights: Any, is_mean: bool, out: Any) -> bool:
+    """The gradients of the rows of segments, [K, W], from those of the segments; False for operands that do not fit."""
+    at, last = 0, weights.size - 1
+    for s in range(lengths.size):
+        end = at + lengths[s]
+        if end < at or end > out.shape[0]:
+            return False
+        for k in range(at, end):
+            scale = weights[min(k, last)]
+            if is_mean:
+                scale = np.float32(1) / np.float32(end - at)
+            for j in range(out.shape[1]):
+                out[k, j] = grads[s, j] * scale
+        at = end
+    return bool(at == out.shape[0])
+
+
+def weight_gradients(ids: Any, lengths: Any, table: Any, grads: Any, out: Any) -> bool:
+    """The gradients of the weights of rows, [K]: products with their segment's; False for operands that do not fit."""
+    at = 0
+    for s in range(lengths.size):
+        end = at + lengths[s]
+        if end < at or end > ids.size:
+            return False
+        for k in range(at, end):
+            i, total = ids[k], np.float32(0)
+            if i < 0 or i >= table.shape[0]:
+                return False
+            for j in range(table.shape[1]):
+                total += table[i, j] * grads[s, j]
+            out[k] = total
+        at = end
+    return bool(at == ids.size)
 
 
 def adagrad(ids: Any, grads: Any, table: Any, moment: Any, lr: Any, epsilon: Any, decay: Any) -> None:

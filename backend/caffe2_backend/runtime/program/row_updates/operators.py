@@ -119,8 +119,9 @@ def update_rows(op: OpView, kind: Kind, tables: Sequence[Array], operands: Mappi
     rows = len(tables[0])
     if ids.dtype not in (np.dtype(np.int32), np.dtype(np.int64)):
         raise RunError(f"ids must be int32 or int64, not {ids.dtype.name}")
-    if ids.size and (int(ids.min()) < 0 or int(ids.max()) >= rows):
+    ids = np.ascontiguousarray(ids)
+    if not kernels.compiled(kernels.are_rows)(ids, rows):
         wrong = ids.min() if ids.min() < 0 else ids.max()
         raise RunError(f"id {wrong} of blob {op.inputs[kind.ids]!r} must be one of {rows} rows")
     flat: list[Any] = [table.reshape(rows, -1) for table in tables]
-    return kind.step(op, flat, np.ascontiguousarray(ids), operands)
+    return kind.step(op, flat, ids, operands)

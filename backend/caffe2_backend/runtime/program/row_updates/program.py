@@ -1,24 +1,29 @@
 """Programs whose net ends with updates of rows: onnxruntime runs the rest, then loops update the tables in place.
 
-The updates can come last if no other operator after them reads or writes what they write, or writes what they read. A
+The updates can come last if no other operator after them reads or writes what they write, or writes what they read. So
+can the gradients of lookups in tables, which are loops, too; and lookups come first if they read blobs of the workspace
+alone. A
 table stays in memory of this program, which is written only if nobody else can see it, as by ``states.resident``; what
 onnxruntime is given is another array of the same memory, so that its references do not count.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
+from typing import Any, Final, NamedTuple, NoReturn
 
 import numpy as np
 
 from caffe2_backend.runtime.blobs.burst import ONCE, Burst
-from caffe2_backend.runtime.blobs.results import Blobs, Results, value_of
+from caffe2_backend.runtime.blobs.results import Blobs, DeferredBlob, Results, value_of
 from caffe2_backend.runtime.program.buffers.handed_out import HandedOut
 from caffe2_backend.runtime.program.interface import NetInterface
+from caffe2_backend.runtime.program.operand_checks import OperandChecks
 from caffe2_backend.runtime.program.origin import Origin
 from caffe2_backend.runtime.program.program import Program
 from caffe2_backend.runtime.program.row_updates.kernels import is_available
+from caffe2_backend.runtime.program.row_updates.lookups import GRADIENTS, LOOKUPS, Form, compute, form_of, takes
 from caffe2_backend.runtime.program.row_updates.operators import Kind, kind_of, update_rows
 from caffe2_backend.runtime.sessions.session_options import SessionOptions
 from caffe2_backend.runtime.values import Array, NoBlobError, Tensor, Value
@@ -26,10 +31,30 @@ from caffe2_bridge.diagnostics import Location, RunError
 from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.netdef.views import NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
-from caffe2_bridge.ssa.effects import analyse
+from caffe2_bridge.ssa.effects import NetEffects, analyse
 from caffe2_bridge.ssa.outputs import declared_outputs
 
-Update = tuple[OpView, Kind]
+_ONE: Final = np.ones(1, np.float32)
+
+
+class Parts(NamedTuple):
+    """The operators that loops run: lookups before onnxruntime, then gradients of lookups and updates of rows.
+
+    Each with the form of a lookup, or how it updates rows; in the order of the net.
+    """
+
+    first: tuple[tuple[OpView, Form], ...]
+    last: tuple[tuple[OpView, Form | Kind], ...]
+
+
+class _Beside(NamedTuple):
+    """Blobs, and some that a run makes before it reads them."""
+
+    blobs: Blobs
+    made: Collection[str]
+
+    def get(self, name: str, /) -> Value | DeferredBlob | None:
+        return _ONE if name in self.made else self.blobs.get(name)
 
 
 class RowUpdateProgram:
@@ -37,7 +62,7 @@ class RowUpdateProgram:
 
     Args:
         net: the net; it must not be changed any more.
-        updates: the operators that update rows, in order.
+        parts: the operators that loops run.
         whole: makes a program of the whole net, for inputs that the loops do not take.
         options, keep, origin, updated: see Program.
     """
@@ -45,7 +70,7 @@ class RowUpdateProgram:
     def __init__(
         self,
         net: NetDef,
-        updates: Sequence[Update],
+        parts: Parts,
         options: SessionOptions,
         keep: Collection[str],
         origin: Origin,
@@ -54,12 +79,14 @@ class RowUpdateProgram:
         self.interface = NetInterface.of(net, InitNet(), keep=keep, updated=updated)
         self.name = NetView(net).name
         self._whole = Program(net, options=options, keep=keep, origin=origin, updated=updated)
-        self._updates, self._origin = updates, origin
+        self._first, self._last, self._origin = *parts, origin
         self._is_whole = False
-        last = {op.index for op, _ in updates}
-        rest = [op for op in NetView(net).ops if op.index not in last]
+        outside = {op.index for op, _ in (*self._first, *self._last)}
+        rest = [op for op in NetView(net).ops if op.index not in outside]
+        updates = [(op, how) for op, how in self._last if isinstance(how, Kind)]
         self._tables = tuple(dict.fromkeys(op.inputs[i] for op, kind in updates for i in kind.tables))
-        operands = {name for op, _ in updates for name in op.inputs}
+        self._looked_up = frozenset(name for op, _ in self._first for name in op.outputs)
+        operands = {name for op, _ in self._last for name in op.inputs}
         main = NetDef(name=net.name, op=[op.proto for op in rest], arg=net.arg)
         if net.HasField("device_option"):
             main.device_option.CopyFrom(net.device_option)
@@ -72,9 +99,11 @@ class RowUpdateProgram:
             updated={*updated, *self._tables},
         )
         self._inputs = (*self._main.interface.needs, *self._main.interface.may_need)
-        written = {name for op in rest for name in op.outputs}
-        known = {*self._inputs, *written}
-        self._needs = tuple(dict.fromkeys(name for op, _ in updates for name in op.inputs if name not in known))
+        known = {*self._inputs, *self._looked_up}.union(*(op.outputs for op in rest))
+        self._needs: dict[str, OpView] = {}  # the operands that onnxruntime neither reads nor makes, and who reads them
+        for op, _ in (*self._first, *self._last):
+            self._needs.update({name: op for name in op.inputs if name not in known and name not in self._needs})
+            known.update(op.outputs)
         self._memory: dict[str, tuple[HandedOut, Array]] = {}  # what workspaces have, and what onnxruntime is given
 
     @property
@@ -91,11 +120,12 @@ class RowUpdateProgram:
         """The blobs that the net reads. Raises NoBlobError if one is missing that it reads in any case."""
         if self._is_whole:
             return self._whole.collect(blobs)
-        given = dict(self._main.collect(blobs))
-        for name in self._needs:
+        given = dict(self._main.collect(_Beside(blobs, self._looked_up) if self._looked_up else blobs))
+        for name in self._looked_up:
+            given.pop(name, None)
+        for name, op in self._needs.items():
             value = value_of(name, blobs)
             if value is None:
-                op = next(op for op, _ in self._updates if name in op.inputs)
                 raise NoBlobError(f"{self._origin.location(op)} reads blob {name!r}, which is not in the workspace")
             given[name] = value
         return given
@@ -108,7 +138,7 @@ class RowUpdateProgram:
         held: int = 0,
     ) -> Results:
         """Run once, or a burst of steps; the arguments are those of :meth:`Program.run`."""
-        if self._is_whole or not all(_is_table(given.get(name)) for name in self._tables):
+        if self._is_whole or not self._takes(given):
             self._is_whole = True
             return self._whole.run(given, constants, burst, held)
         results = self._step(given, constants, held)
@@ -127,41 +157,59 @@ class RowUpdateProgram:
         own = [name for name in self._tables if held and self._is_own(name, given, held)]
         inputs = {name: given[name] for name in self._inputs if name in given}
         inputs.update({name: self._memory[name][1] for name in own if name in inputs})
+        looked_up: dict[str, Tensor] = {}
+        for op, form in self._first:
+            found = [self._memory[name][1] if name in own else given[name] for name in op.inputs]
+            self._compute(op, form, found, looked_up)
+        inputs.update({name: value for name, value in looked_up.items() if name in self._inputs})
         results = self._main.run(inputs, constants)
         # Blobs that are computed later from what onnxruntime was given need the old values.
         free = {name for name in own if not results.deferred or name not in inputs}
         tables = {name: self._memory[name] if name in free else _copied(given[name]) for name in self._tables}
-        values: dict[str, Tensor] = {**results.values}
-        for op, kind in self._updates:
-            self._update(op, kind, tables, values, given)
+        values: dict[str, Tensor] = {**results.values, **looked_up}
+        for op, how in self._last:
+            operands = [
+                tables[name][1] if name in tables else values[name] if name in values else given.get(name)
+                for name in op.inputs
+            ]
+            self._compute(op, how, operands, values)
         for name, (memory, inner) in tables.items():
             values[name] = memory.value
             self._memory[name] = memory, inner
         return results._replace(values=values)
 
-    def _update(
-        self,
-        op: OpView,
-        kind: Kind,
-        tables: Mapping[str, tuple[HandedOut, Array]],
-        values: dict[str, Tensor],
-        given: Mapping[str, Value],
+    def _takes(self, given: Mapping[str, Value]) -> bool:
+        """Whether the loops take the tables and the operands of lookups."""
+        return all(_is_table(given.get(name)) for name in self._tables) and all(
+            takes(form, [given.get(name) for name in op.inputs]) for op, form in self._first
+        )
+
+    def _compute(
+        self, op: OpView, how: Form | Kind, operands: Sequence[Value | None], values: dict[str, Tensor]
     ) -> None:
-        location = self._origin.location(op)
-        operands: dict[int, Array] = {}
-        for index, name in enumerate(op.inputs):
-            value = values[name] if name in values else given[name]
-            if index not in kind.tables and isinstance(value, np.ndarray):
-                operands[index] = value
+        """Run one loop, and put what it outputs into ``values``; tables are updated in place."""
+        arrays: list[Any] = [value if isinstance(value, np.ndarray) else None for value in operands]
         try:
-            first = update_rows(op, kind, [tables[op.inputs[i]][1] for i in kind.tables], operands)
+            if isinstance(how, Kind):
+                others = {i: array for i, array in enumerate(arrays) if array is not None and i not in how.tables}
+                first = update_rows(op, how, [arrays[i] for i in how.tables], others)
+                made: tuple[Array, ...] = () if first is None else (first,)
+            else:
+                made = compute(op, how, arrays)
         except (RunError, KeyError) as error:
             reason = error if isinstance(error, RunError) else "its operands must be tensors on the host"
-            failure = RunError(f"{location}: {reason} (inputs: {', '.join(op.inputs)})")
-            failure.operator = location.index
-            raise failure from None
-        if first is not None:
-            values[op.outputs[0]] = first
+            self._refuse(op, operands, str(reason))
+        values.update(zip(op.outputs, made, strict=False))
+
+    def _refuse(self, op: OpView, operands: Sequence[Value | None], reason: str) -> NoReturn:
+        """Raise RunError, in the words of the check of the operator's operands if one finds what is wrong."""
+        location = self._origin.location(op)
+        given = {name: value for name, value in zip(op.inputs, operands, strict=True) if value is not None}
+        here = Origin(self._origin.net, [self._origin.index(op.index)])
+        OperandChecks(NetDef(op=[op.proto]), here).require(given)
+        error = RunError(f"{location}: {reason} (inputs: {', '.join(op.inputs)})")
+        error.operator = location.index
+        raise error from None
 
     def _is_own(self, name: str, given: Mapping[str, Value], held: int) -> bool:
         """Whether a table is this program's memory, and nothing but its record and the caller refer to it."""
@@ -181,20 +229,36 @@ def _copied(value: Value) -> tuple[HandedOut, Array]:
     return HandedOut(value_of_all, None), inner
 
 
-def row_updates(net: NetDef, location: Location) -> list[Update]:
-    """The operators of a net that loops can run after all others, in order; none if numba is not installed."""
+def row_updates(net: NetDef, location: Location) -> Parts | None:
+    """The operators of a net that loops can run around all others; None if none updates rows, or without numba."""
     if not is_available():
-        return []
+        return None
     effects = analyse(net, location, [])
-    found: list[Update] = []
+    last: list[tuple[OpView, Form | Kind]] = []
     reads: set[str] = set()  # of the others after an operator
     writes: set[str] = set()
-    for op in reversed(NetView(net).ops):
+    ops = NetView(net).ops
+    for op in reversed(ops):
         effect = effects.ops[op.index]
-        kind = kind_of(op)
-        if kind is not None and not {*op.outputs} & (reads | writes) and not {*op.inputs} & writes:
-            found.append((op, kind))
+        how = kind_of(op) or form_of(op, GRADIENTS)
+        if how is not None and not {*op.outputs} & (reads | writes) and not {*op.inputs} & writes:
+            last.append((op, how))
             continue
         reads.update(effect.found)
         writes.update((*effect.changed, *effect.mutates))
-    return found[::-1]
+    if not any(isinstance(how, Kind) for _, how in last):
+        return None
+    return Parts(tuple(_lookups(ops, effects, {op.index for op, _ in last})), tuple(last[::-1]))
+
+
+def _lookups(ops: Sequence[OpView], effects: NetEffects, last: Collection[int]) -> Iterator[tuple[OpView, Form]]:
+    """The lookups that can run before all operators but those that run last."""
+    touched: set[str] = set()
+    changed: set[str] = set()
+    for op in ops:
+        form, effect = form_of(op, LOOKUPS), effects.ops[op.index]
+        if form is not None and changed.isdisjoint(op.inputs) and touched.isdisjoint(op.outputs):
+            yield op, form
+        elif op.index not in last:
+            touched.update(effect.touched)
+            changed.update((*effect.changed, *effect.mutates))

@@ -12,7 +12,6 @@ from conformance.recording import operator
 from caffe2_backend import Workspace
 from caffe2_backend.runtime.placement import make
 from caffe2_backend.runtime.program.program import Program
-from caffe2_backend.runtime.program.row_updates import kernels, program
 from caffe2_backend.runtime.program.row_updates.program import RowUpdateProgram
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
@@ -34,20 +33,6 @@ UPDATES: dict[str, OperatorDef] = {
     "one": operator("ScatterWeightedSum", ["table", "one", "ids", "g", "lr"], ["table"]),
     "half": operator("ScatterWeightedSum", ["table", "half", "ids", "g", "lr", "g", "half"], ["table"]),
 }  # fmt: skip
-
-
-@pytest.fixture(params=["python", "numba"])
-def loops(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.param == "numba":
-        pytest.importorskip("numba")
-    else:
-        monkeypatch.setattr(program, "is_available", lambda: True)
-        monkeypatch.setattr(kernels, "compiled", lambda kernel: kernel)
-
-
-@pytest.fixture
-def onnxruntime_only(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    return lambda: monkeypatch.setattr(program, "is_available", lambda: False)
 
 
 def step(update: OperatorDef) -> NetDef:

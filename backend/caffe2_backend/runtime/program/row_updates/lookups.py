@@ -1,0 +1,120 @@
+"""Lookups by lengths in tables, and their gradients, which compiled loops can do around what onnxruntime computes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from caffe2_backend.runtime.program.row_updates import kernels
+from caffe2_backend.runtime.values import Array
+from caffe2_bridge.diagnostics import RunError
+from caffe2_bridge.netdef.views import OpView
+
+_ONE: Final = np.ones(1, np.float32)
+_FLOAT, _INT32, _IDS = (np.dtype(np.float32),), (np.dtype(np.int32),), (np.dtype(np.int32), np.dtype(np.int64))
+
+
+class Form(NamedTuple):
+    """The indices of the operands of a lookup, or of a gradient of one; None for those that it does not have."""
+
+    lengths: int
+    ids: int | None = None
+    table: int | None = None
+    weights: int | None = None
+    grads: int | None = None
+    is_mean: bool = False
+
+
+LOOKUPS: Final[Mapping[str, Form]] = {
+    "SparseLengthsMean": Form(lengths=2, ids=1, table=0, is_mean=True),
+    "SparseLengthsSum": Form(lengths=2, ids=1, table=0),
+    "SparseLengthsWeightedSum": Form(lengths=3, ids=2, table=0, weights=1),
+}
+_PREFIX: Final = "SparseLengthsIndicesInGradient"
+GRADIENTS: Final[Mapping[str, Form]] = {
+    f"{_PREFIX}MeanGradient": Form(lengths=1, ids=2, grads=0, is_mean=True),
+    f"{_PREFIX}SumGradient": Form(lengths=1, ids=2, grads=0),
+    f"{_PREFIX}WeightedSumGradient": Form(lengths=2, ids=3, grads=1, weights=0),
+    f"{_PREFIX}WeightedSumWithMainInputGradient": Form(lengths=2, ids=4, table=3, grads=1, weights=0),
+}
+
+
+def form_of(op: OpView, forms: Mapping[str, Form]) -> Form | None:
+    """The form of an operator, if it is one of these and lists its operands and outputs."""
+    form = forms.get(op.type)
+    if form is None or op.proto.domain:
+        return None
+    last = max(index for index in form[:-1] if index is not None)
+    outputs = 1 if form.table is None or form.grads is None else 2
+    return form if (len(op.inputs), len(op.outputs)) == (last + 1, outputs) else None
+
+
+def takes(form: Form, operands: Sequence[Any]) -> bool:
+    """Whether the loops take these operands: vectors of their element types, and float tables and gradients."""
+    vectors = ((form.lengths, _INT32), (form.ids, _IDS), (form.weights, _FLOAT))
+    return all(
+        _is(operands[index], dtypes) and operands[index].ndim == 1 for index, dtypes in vectors if index is not None
+    ) and all(
+        _is(operands[index], _FLOAT) and operands[index].ndim for index in (form.table, form.grads) if index is not None
+    )
+
+
+def _is(value: Any, dtypes: Sequence[np.dtype[Any]]) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype in dtypes
+
+
+def compute(op: OpView, form: Form, operands: Sequence[Any]) -> tuple[Array, ...]:
+    """The outputs of a lookup or of a gradient. Raises RunError for ids that are not rows and sizes that do not fit."""
+    assert form.ids is not None
+    if not takes(form, operands):
+        raise RunError(
+            f"{op.type} takes float tables and gradients, int32 lengths and ids of int32 or int64, as vectors"
+        )
+    ids, lengths = (np.ascontiguousarray(operands[index]) for index in (form.ids, form.lengths))
+    weights = _ONE if form.weights is None else np.ascontiguousarray(operands[form.weights])
+    made = None
+    if form.weights is None or weights.size == ids.size:
+        if form.grads is None:
+            made = _looked_up(form, operands, ids, lengths, weights)
+        else:
+            made = _gradients(form, operands, ids, lengths, weights)
+    if made is None:
+        raise RunError(f"{op.type} takes ids of rows, as many as the lengths add up to, and operands of their sizes")
+    return made
+
+
+def _looked_up(
+    form: Form, operands: Sequence[Array], ids: Array, lengths: Array, weights: Array
+) -> tuple[Array, ...] | None:
+    assert form.table is not None
+    table = operands[form.table]
+    out = np.empty((lengths.size, *table.shape[1:]), np.float32)
+    fits = kernels.compiled(kernels.look_up)(ids, lengths, _rows(table), weights, form.is_mean, _rows(out))
+    return (out,) if fits else None
+
+
+def _gradients(
+    form: Form, operands: Sequence[Array], ids: Array, lengths: Array, weights: Array
+) -> tuple[Array, ...] | None:
+    assert form.grads is not None
+    grads = operands[form.grads]
+    out = np.empty((ids.size, *grads.shape[1:]), np.float32)
+    if len(grads) != lengths.size or not kernels.compiled(kernels.spread)(
+        lengths, _rows(grads), weights, form.is_mean, _rows(out)
+    ):
+        return None
+    if form.table is None:
+        return (out,)
+    table, of_weights = operands[form.table], np.empty(ids.size, np.float32)
+    fits = table.shape[1:] == grads.shape[1:] and kernels.compiled(kernels.weight_gradients)(
+        ids, lengths, _rows(table), _rows(grads), of_weights
+    )
+    return (out, of_weights) if fits else None
+
+
+def _rows(array: Array) -> Array:
+    """The array as a matrix; a view of it if it is contiguous."""
+    return np.ascontiguousarray(array).reshape(len(array), prod(array.shape[1:]))
