@@ -172,6 +172,34 @@ def momentum(ids: Any, grads: Any, moment: Any, table: Any, lr: Any, factor: Any
             table[i, j] -= step
 
 
+def ftrl(
+    ids: Any, grads: Any, table: Any, pairs: Any, alpha_inverse: Any, beta: Any, lambda1: Any, lambda2: Any
+) -> None:
+    """SparseFtrl; ``pairs`` [R, 2 W] has n and z of each element."""
+    for k in range(ids.size):
+        i = ids[k]
+        for j in range(table.shape[1]):
+            grad, n = grads[k, j], pairs[i, 2 * j]
+            grown = n + grad * grad
+            root = np.sqrt(grown)
+            z = pairs[i, 2 * j + 1] + grad - (root - np.sqrt(n)) * alpha_inverse * table[i, j]
+            pairs[i, 2 * j], pairs[i, 2 * j + 1] = grown, z
+            table[i, j] = 0
+            if np.abs(z) > lambda1:
+                table[i, j] = (lambda1 * np.sign(z) - z) / ((beta + root) * alpha_inverse + lambda2)
+
+
+def wngrad(ids: Any, grads: Any, table: Any, sequence: Any, lr: Any, epsilon: Any) -> None:
+    """SparseWngrad; ``sequence`` is one number."""
+    total, divisor = np.float32(0), sequence[0] + epsilon
+    for k in range(ids.size):
+        for j in range(table.shape[1]):
+            grad = grads[k, j]
+            table[ids[k], j] += lr * grad / divisor
+            total += grad * grad
+    sequence[0] += total / sequence[0]
+
+
 def scale_rows(ids: Any, table: Any, weight: Any) -> None:
     """Multiply rows, once per occurrence of their id."""
     for k in range(ids.size):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from math import prod
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
@@ -17,15 +19,23 @@ _ONE: Final = np.ones(1, np.float32)
 _FLOAT, _INT32, _IDS = (np.dtype(np.float32),), (np.dtype(np.int32),), (np.dtype(np.int32), np.dtype(np.int64))
 
 
-class Form(NamedTuple):
+@dataclass(frozen=True)
+class Form:
     """The indices of the operands of a lookup, or of a gradient of one; None for those that it does not have."""
 
     lengths: int
-    ids: int | None = None
+    ids: int
     table: int | None = None
     weights: int | None = None
     grads: int | None = None
     is_mean: bool = False
+
+    @cached_property
+    def types(self) -> tuple[tuple[int, tuple[np.dtype[Any], ...], bool], ...]:
+        """The operands: the index, the possible element types, and whether it is a vector."""
+        vectors = ((self.lengths, _INT32), (self.ids, _IDS), (self.weights, _FLOAT))
+        found = [(index, dtypes, True) for index, dtypes in vectors if index is not None]
+        return (*found, *((index, _FLOAT, False) for index in (self.table, self.grads) if index is not None))
 
 
 LOOKUPS: Final[Mapping[str, Form]] = {
@@ -47,33 +57,31 @@ def form_of(op: OpView, forms: Mapping[str, Form]) -> Form | None:
     form = forms.get(op.type)
     if form is None or op.proto.domain:
         return None
-    last = max(index for index in form[:-1] if index is not None)
+    last = max(index for index, _, _ in form.types)
     outputs = 1 if form.table is None or form.grads is None else 2
     return form if (len(op.inputs), len(op.outputs)) == (last + 1, outputs) else None
 
 
 def takes(form: Form, operands: Sequence[Any]) -> bool:
     """Whether the loops take these operands: vectors of their element types, and float tables and gradients."""
-    vectors = ((form.lengths, _INT32), (form.ids, _IDS), (form.weights, _FLOAT))
-    return all(
-        _is(operands[index], dtypes) and operands[index].ndim == 1 for index, dtypes in vectors if index is not None
-    ) and all(
-        _is(operands[index], _FLOAT) and operands[index].ndim for index in (form.table, form.grads) if index is not None
-    )
-
-
-def _is(value: Any, dtypes: Sequence[np.dtype[Any]]) -> bool:
-    return isinstance(value, np.ndarray) and value.dtype in dtypes
+    for index, dtypes, is_vector in form.types:
+        value = operands[index]
+        if (
+            not isinstance(value, np.ndarray)
+            or value.dtype not in dtypes
+            or (value.ndim != 1 if is_vector else not value.ndim)
+        ):
+            return False
+    return True
 
 
 def compute(op: OpView, form: Form, operands: Sequence[Any]) -> tuple[Array, ...]:
     """The outputs of a lookup or of a gradient. Raises RunError for ids that are not rows and sizes that do not fit."""
-    assert form.ids is not None
     if not takes(form, operands):
         raise RunError(
             f"{op.type} takes float tables and gradients, int32 lengths and ids of int32 or int64, as vectors"
         )
-    ids, lengths = (np.ascontiguousarray(operands[index]) for index in (form.ids, form.lengths))
+    ids, lengths = np.ascontiguousarray(operands[form.ids]), np.ascontiguousarray(operands[form.lengths])
     weights = _ONE if form.weights is None else np.ascontiguousarray(operands[form.weights])
     made = None
     if form.weights is None or weights.size == ids.size:
@@ -92,7 +100,7 @@ def _looked_up(
     assert form.table is not None
     table = operands[form.table]
     out = np.empty((lengths.size, *table.shape[1:]), np.float32)
-    fits = kernels.compiled(kernels.look_up)(ids, lengths, _rows(table), weights, form.is_mean, _rows(out))
+    fits = kernels.compiled(kernels.look_up)(ids, lengths, as_rows(table), weights, form.is_mean, as_rows(out))
     return (out,) if fits else None
 
 
@@ -103,18 +111,20 @@ def _gradients(
     grads = operands[form.grads]
     out = np.empty((ids.size, *grads.shape[1:]), np.float32)
     if len(grads) != lengths.size or not kernels.compiled(kernels.spread)(
-        lengths, _rows(grads), weights, form.is_mean, _rows(out)
+        lengths, as_rows(grads), weights, form.is_mean, as_rows(out)
     ):
         return None
     if form.table is None:
         return (out,)
     table, of_weights = operands[form.table], np.empty(ids.size, np.float32)
     fits = table.shape[1:] == grads.shape[1:] and kernels.compiled(kernels.weight_gradients)(
-        ids, lengths, _rows(table), _rows(grads), of_weights
+        ids, lengths, as_rows(table), as_rows(grads), of_weights
     )
     return (out, of_weights) if fits else None
 
 
-def _rows(array: Array) -> Array:
+def as_rows(array: Array) -> Array:
     """The array as a matrix; a view of it if it is contiguous."""
+    if array.ndim == 2 and array.flags.c_contiguous:
+        return array
     return np.ascontiguousarray(array).reshape(len(array), prod(array.shape[1:]))

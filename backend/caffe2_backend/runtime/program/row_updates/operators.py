@@ -8,92 +8,150 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from caffe2_backend.runtime.program.row_updates import kernels
+from caffe2_backend.runtime.program.row_updates.lookups import as_rows
 from caffe2_backend.runtime.values import Array
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.netdef.views import OpView
 
-# From the operator, its tables as rows, its ids, and the operands by index: the rows of its first output, if any.
-Step = Callable[[OpView, list[Array], Array, Mapping[int, Array]], "Array | None"]
+# From the tables, the ids as a vector, and all operands by index: the rows of the first output, if it is not a table.
+Update = Callable[[Sequence[Array], Array, Sequence[Any]], "Array | None"]
 
 
 class Kind(NamedTuple):
     """How an operator updates rows: the indices of inputs that are its tables, and of the outputs that they are.
 
-    ``ids`` is the index of the ids; ``arity`` the number of inputs, None for any.
+    ``ids`` is the index of the ids; ``counts`` are possible numbers of inputs, None for any. ``prepare`` reads the
+    arguments of an operator.
     """
 
-    step: Step
+    prepare: Callable[[OpView], Update]
     tables: tuple[int, ...]
     outputs: tuple[int, ...]
     ids: int
-    arity: int | None
+    counts: tuple[int, ...] | None
 
 
 def _number(op: OpView, name: str, default: float) -> np.float32:
     return np.float32(op.args.number(name, default=default))
 
 
-def _first(value: Array) -> np.float32:
-    return np.float32(value.reshape(-1)[0])
+def _element(op: OpView, operands: Sequence[Any], index: int) -> Any:
+    """The first element of an operand. Raises RunError if it is not a tensor on the host."""
+    value = operands[index]
+    if not isinstance(value, np.ndarray) or not value.size:
+        raise RunError(f"blob {op.inputs[index]!r} must be a number on the host")
+    return value.reshape(-1)[0]
 
 
-def _gradient(op: OpView, value: Array, ids: Array, table: Array) -> Array:
+def _first(op: OpView, operands: Sequence[Any], index: int) -> np.float32:
+    return np.float32(_element(op, operands, index))
+
+
+def _gradient(op: OpView, value: Any, ids: Array, table: Array) -> Array:
     """Gradients with one row per id. Raises RunError if they do not fit."""
-    if value.dtype != np.float32 or value.size != ids.size * table.shape[1]:
-        raise RunError(f"{op.type} takes gradients of {ids.size} rows of float, not {value.dtype.name} {value.shape}")
-    return np.ascontiguousarray(value).reshape(ids.size, table.shape[1])
+    width = table.shape[1]
+    if not isinstance(value, np.ndarray) or value.dtype != np.float32 or value.size != ids.size * width:
+        found = f"{value.dtype.name} {value.shape}" if isinstance(value, np.ndarray) else "an object"
+        raise RunError(f"{op.type} takes gradients of {ids.size} rows of float, not {found}")
+    return np.ascontiguousarray(value).reshape(ids.size, width)
 
 
-def _adagrad(op: OpView, tables: list[Array], ids: Array, operands: Mapping[int, Array]) -> None:
-    grads = _gradient(op, operands[3], ids, tables[0])
-    kernel, moment = kernels.adagrad, tables[1]
-    if op.type == "RowWiseSparseAdagrad":
-        kernel, moment = kernels.row_adagrad, moment.reshape(-1)
-    rest = _first(operands[4]), _number(op, "epsilon", 1e-5), _number(op, "weight_decay", 0.0)
-    kernels.compiled(kernel)(ids, grads, tables[0], moment, *rest)
+def _adagrad(op: OpView) -> Update:
+    epsilon, decay = _number(op, "epsilon", 1e-5), _number(op, "weight_decay", 0.0)
+    by_row = op.type == "RowWiseSparseAdagrad"
+
+    def update(tables: Sequence[Array], ids: Array, operands: Sequence[Any]) -> None:
+        table, moment = as_rows(tables[0]), tables[1]
+        lr, grads = _first(op, operands, 4), _gradient(op, operands[3], ids, table)
+        kernel, state = (kernels.row_adagrad, moment.reshape(-1)) if by_row else (kernels.adagrad, as_rows(moment))
+        kernels.compiled(kernel)(ids, grads, table, state, lr, epsilon, decay)
+
+    return update
 
 
-def _adam(op: OpView, tables: list[Array], ids: Array, operands: Mapping[int, Array]) -> None:
-    grads = _gradient(op, operands[4], ids, tables[0])
+def _adam(op: OpView) -> Update:
     beta1, beta2 = op.args.number("beta1", default=0.9), op.args.number("beta2", default=0.999)
-    step = int(operands[6].reshape(-1)[0]) + 1
-    rate = _first(operands[5]) * np.float32(np.sqrt(1 - beta2**step) / (1 - beta1**step))
-    kernel, second = kernels.adam, tables[2]
-    if op.type == "RowWiseSparseAdam":
-        kernel, second = kernels.row_adam, second.reshape(-1)
-    rest = rate, np.float32(beta1), np.float32(beta2), _number(op, "epsilon", 1e-5)
-    kernels.compiled(kernel)(ids, grads, tables[0], tables[1], second, *rest)
+    rest = np.float32(beta1), np.float32(beta2), _number(op, "epsilon", 1e-5)
+    by_row = op.type == "RowWiseSparseAdam"
+
+    def update(tables: Sequence[Array], ids: Array, operands: Sequence[Any]) -> None:
+        table, first = as_rows(tables[0]), as_rows(tables[1])
+        grads = _gradient(op, operands[4], ids, table)
+        step = int(_element(op, operands, 6)) + 1
+        rate = _first(op, operands, 5) * np.float32(np.sqrt(1 - beta2**step) / (1 - beta1**step))
+        kernel, second = (kernels.row_adam, tables[2].reshape(-1)) if by_row else (kernels.adam, as_rows(tables[2]))
+        kernels.compiled(kernel)(ids, grads, table, first, second, rate, *rest)
+
+    return update
 
 
-def _momentum(op: OpView, tables: list[Array], ids: Array, operands: Mapping[int, Array]) -> Array:
-    moment, table = tables
-    grads = _gradient(op, operands[0], ids, table)
-    adjusted = np.empty_like(grads)
-    rest = _first(operands[2]), _number(op, "momentum", 0.0), op.args.flag("nesterov", default=False), adjusted
-    kernels.compiled(kernels.momentum)(ids, grads, moment, table, *rest)
-    return adjusted.reshape(operands[0].shape)
+def _momentum(op: OpView) -> Update:
+    factor, nesterov = _number(op, "momentum", 0.0), op.args.flag("nesterov", default=False)
+
+    def update(tables: Sequence[Array], ids: Array, operands: Sequence[Any]) -> Array:
+        moment, table = map(as_rows, tables)
+        grads = _gradient(op, operands[0], ids, table)
+        adjusted = np.empty_like(grads)
+        lr = _first(op, operands, 2)
+        kernels.compiled(kernels.momentum)(ids, grads, moment, table, lr, factor, nesterov, adjusted)
+        return adjusted.reshape(operands[0].shape)
+
+    return update
 
 
-def _weighted(op: OpView, tables: list[Array], ids: Array, operands: Mapping[int, Array]) -> None:
-    (table,) = tables
-    pairs = [(_gradient(op, operands[i], ids, table), _first(operands[i + 1])) for i in range(3, len(op.inputs), 2)]
-    if (weight := _first(operands[1])) != 1:
-        kernels.compiled(kernels.scale_rows)(ids, table, weight)
-    for rows, factor in pairs:
-        kernels.compiled(kernels.add_rows)(ids, rows, table, factor)
+def _weighted(op: OpView) -> Update:
+    def update(tables: Sequence[Array], ids: Array, operands: Sequence[Any]) -> None:
+        table = as_rows(tables[0])
+        starts = range(3, len(op.inputs), 2)
+        pairs = [(_gradient(op, operands[i], ids, table), _first(op, operands, i + 1)) for i in starts]
+        if (weight := _first(op, operands, 1)) != 1:
+            kernels.compiled(kernels.scale_rows)(ids, table, weight)
+        for rows, factor in pairs:
+            kernels.compiled(kernels.add_rows)(ids, rows, table, factor)
+
+    return update
 
 
-_ADAGRAD: Final = Kind(_adagrad, (0, 1), (0, 1), ids=2, arity=5)
-_ADAM: Final = Kind(_adam, (0, 1, 2), (0, 1, 2), ids=3, arity=7)
+def _ftrl(op: OpView) -> Update:
+    alpha = op.args.number("alpha", default=0.005)
+    rest = _number(op, "beta", 1.0), _number(op, "lambda1", 0.001), _number(op, "lambda2", 0.001)
+    given = len(op.inputs) > 4
+
+    def update(tables: Sequence[Array], ids: Array, operands: Sequence[Any]) -> None:
+        table, pairs = map(as_rows, tables)
+        grads = _gradient(op, operands[3], ids, table)
+        inverse = np.float32(1 / float(_first(op, operands, 4) if given else alpha))
+        kernels.compiled(kernels.ftrl)(ids, grads, table, pairs, inverse, *rest)
+
+    return update
+
+
+def _wngrad(op: OpView) -> Update:
+    epsilon = _number(op, "epsilon", 1e-5)
+
+    def update(tables: Sequence[Array], ids: Array, operands: Sequence[Any]) -> None:
+        table = as_rows(tables[0])
+        lr, grads = _first(op, operands, 4), _gradient(op, operands[3], ids, table)
+        if ids.size:
+            kernels.compiled(kernels.wngrad)(ids, grads, table, tables[1].reshape(-1), lr, epsilon)
+
+    return update
+
+
+_ADAGRAD: Final = Kind(_adagrad, (0, 1), (0, 1), ids=2, counts=(5,))
+_ADAM: Final = Kind(_adam, (0, 1, 2), (0, 1, 2), ids=3, counts=(7,))
 KINDS: Final[Mapping[str, Kind]] = {
     "RowWiseSparseAdagrad": _ADAGRAD,
     "RowWiseSparseAdam": _ADAM,
-    "ScatterWeightedSum": Kind(_weighted, (0,), (0,), ids=2, arity=None),
+    "ScatterWeightedSum": Kind(_weighted, (0,), (0,), ids=2, counts=None),
     "SparseAdagrad": _ADAGRAD,
     "SparseAdam": _ADAM,
-    "SparseMomentumSGDUpdate": Kind(_momentum, (1, 3), (1, 2), ids=4, arity=5),
+    "SparseFtrl": Kind(_ftrl, (0, 1), (0, 1), ids=2, counts=(4, 5)),
+    "SparseMomentumSGDUpdate": Kind(_momentum, (1, 3), (1, 2), ids=4, counts=(5,)),
+    "SparseWngrad": Kind(_wngrad, (0, 1), (0, 1), ids=2, counts=(5,)),
 }
 # Arguments with which an operator computes something else.
+_IDS: Final = (np.dtype(np.int32), np.dtype(np.int64))
 _OTHERS: Final = ("counter_halflife", "decay", "enableRAdam")
 
 
@@ -103,25 +161,31 @@ def kind_of(op: OpView) -> Kind | None:
     if kind is None or op.proto.domain or any(name in op.args for name in _OTHERS):
         return None
     count = len(op.inputs)  # of a sum: the table, its weight, ids, then rows and a weight
-    fits = count == kind.arity if kind.arity is not None else count >= 5 and count % 2 == 1
+    fits = count in kind.counts if kind.counts is not None else count >= 5 and count % 2 == 1
     if not fits or len(op.outputs) != max(kind.outputs) + 1:
         return None
     names = [op.inputs[index] for index in kind.tables]
     return kind if names == [op.outputs[index] for index in kind.outputs] and len(set(names)) == len(names) else None
 
 
-def update_rows(op: OpView, kind: Kind, tables: Sequence[Array], operands: Mapping[int, Array]) -> Array | None:
-    """Update rows of tables in place: the first output where it is not a table.
+def row_updater(op: OpView, kind: Kind) -> Callable[[Sequence[Any]], tuple[Array, ...]]:
+    """What updates the rows of tables in place, from all operands: it returns the first output where it is no table.
 
-    Raises RunError, before it writes anything, for an id that is not a row, and operands of other types or sizes.
+    It raises RunError, before it writes anything, for an id that is not a row, and operands of other types or sizes.
     """
-    ids = operands[kind.ids].reshape(-1)
-    rows = len(tables[0])
-    if ids.dtype not in (np.dtype(np.int32), np.dtype(np.int64)):
-        raise RunError(f"ids must be int32 or int64, not {ids.dtype.name}")
-    ids = np.ascontiguousarray(ids)
-    if not kernels.compiled(kernels.are_rows)(ids, rows):
-        wrong = ids.min() if ids.min() < 0 else ids.max()
-        raise RunError(f"id {wrong} of blob {op.inputs[kind.ids]!r} must be one of {rows} rows")
-    flat: list[Any] = [table.reshape(rows, -1) for table in tables]
-    return kind.step(op, flat, ids, operands)
+    update, tables, at = kind.prepare(op), kind.tables, kind.ids
+
+    def run(operands: Sequence[Any]) -> tuple[Array, ...]:
+        ids = operands[at]
+        if not isinstance(ids, np.ndarray) or ids.dtype not in _IDS:
+            found = ids.dtype.name if isinstance(ids, np.ndarray) else "an object"
+            raise RunError(f"ids must be int32 or int64, not {found}")
+        flat = np.ascontiguousarray(ids).reshape(-1)
+        found = [operands[index] for index in tables]
+        if not kernels.compiled(kernels.are_rows)(flat, len(found[0])):
+            wrong = flat.min() if flat.min() < 0 else flat.max()
+            raise RunError(f"id {wrong} of blob {op.inputs[at]!r} must be one of {len(found[0])} rows")
+        first = update(found, flat, operands)
+        return () if first is None else (first,)
+
+    return run

@@ -9,7 +9,8 @@ onnxruntime is given is another array of the same memory, so that its references
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, NoReturn
 
@@ -24,7 +25,7 @@ from caffe2_backend.runtime.program.origin import Origin
 from caffe2_backend.runtime.program.program import Program
 from caffe2_backend.runtime.program.row_updates.kernels import is_available
 from caffe2_backend.runtime.program.row_updates.lookups import GRADIENTS, LOOKUPS, Form, compute, form_of, takes
-from caffe2_backend.runtime.program.row_updates.operators import Kind, kind_of, update_rows
+from caffe2_backend.runtime.program.row_updates.operators import Kind, kind_of, row_updater
 from caffe2_backend.runtime.sessions.session_options import SessionOptions
 from caffe2_backend.runtime.values import Array, NoBlobError, Tensor, Value
 from caffe2_bridge.diagnostics import Location, RunError
@@ -45,6 +46,18 @@ class Parts(NamedTuple):
 
     first: tuple[tuple[OpView, Form], ...]
     last: tuple[tuple[OpView, Form | Kind], ...]
+
+
+class _Loop(NamedTuple):
+    """A loop: its operator, the names of its operands, and what runs it: the outputs that are no tables."""
+
+    op: OpView
+    inputs: tuple[str, ...]
+    run: Callable[[Sequence[Any]], tuple[Array, ...]]
+
+    @classmethod
+    def of(cls, op: OpView, how: Form | Kind) -> _Loop:
+        return cls(op, op.inputs, row_updater(op, how) if isinstance(how, Kind) else partial(compute, op, how))
 
 
 class _Beside(NamedTuple):
@@ -79,14 +92,15 @@ class RowUpdateProgram:
         self.interface = NetInterface.of(net, InitNet(), keep=keep, updated=updated)
         self.name = NetView(net).name
         self._whole = Program(net, options=options, keep=keep, origin=origin, updated=updated)
-        self._first, self._last, self._origin = *parts, origin
+        self._first, self._origin = parts.first, origin
+        self._before, self._after = ([_Loop.of(*each) for each in part] for part in parts)
         self._is_whole = False
-        outside = {op.index for op, _ in (*self._first, *self._last)}
+        outside = {op.index for op, _ in (*parts.first, *parts.last)}
         rest = [op for op in NetView(net).ops if op.index not in outside]
-        updates = [(op, how) for op, how in self._last if isinstance(how, Kind)]
+        updates = [(op, how) for op, how in parts.last if isinstance(how, Kind)]
         self._tables = tuple(dict.fromkeys(op.inputs[i] for op, kind in updates for i in kind.tables))
         self._looked_up = frozenset(name for op, _ in self._first for name in op.outputs)
-        operands = {name for op, _ in self._last for name in op.inputs}
+        operands = {name for op, _ in parts.last for name in op.inputs}
         main = NetDef(name=net.name, op=[op.proto for op in rest], arg=net.arg)
         if net.HasField("device_option"):
             main.device_option.CopyFrom(net.device_option)
@@ -101,7 +115,7 @@ class RowUpdateProgram:
         self._inputs = (*self._main.interface.needs, *self._main.interface.may_need)
         known = {*self._inputs, *self._looked_up}.union(*(op.outputs for op in rest))
         self._needs: dict[str, OpView] = {}  # the operands that onnxruntime neither reads nor makes, and who reads them
-        for op, _ in (*self._first, *self._last):
+        for op, _ in (*parts.first, *parts.last):
             self._needs.update({name: op for name in op.inputs if name not in known and name not in self._needs})
             known.update(op.outputs)
         self._memory: dict[str, tuple[HandedOut, Array]] = {}  # what workspaces have, and what onnxruntime is given
@@ -158,21 +172,21 @@ class RowUpdateProgram:
         inputs = {name: given[name] for name in self._inputs if name in given}
         inputs.update({name: self._memory[name][1] for name in own if name in inputs})
         looked_up: dict[str, Tensor] = {}
-        for op, form in self._first:
-            found = [self._memory[name][1] if name in own else given[name] for name in op.inputs]
-            self._compute(op, form, found, looked_up)
+        for loop in self._before:
+            found = [self._memory[name][1] if name in own else given[name] for name in loop.inputs]
+            self._run(loop, found, looked_up)
         inputs.update({name: value for name, value in looked_up.items() if name in self._inputs})
         results = self._main.run(inputs, constants)
         # Blobs that are computed later from what onnxruntime was given need the old values.
         free = {name for name in own if not results.deferred or name not in inputs}
         tables = {name: self._memory[name] if name in free else _copied(given[name]) for name in self._tables}
         values: dict[str, Tensor] = {**results.values, **looked_up}
-        for op, how in self._last:
+        for loop in self._after:
             operands = [
                 tables[name][1] if name in tables else values[name] if name in values else given.get(name)
-                for name in op.inputs
+                for name in loop.inputs
             ]
-            self._compute(op, how, operands, values)
+            self._run(loop, operands, values)
         for name, (memory, inner) in tables.items():
             values[name] = memory.value
             self._memory[name] = memory, inner
@@ -184,22 +198,14 @@ class RowUpdateProgram:
             takes(form, [given.get(name) for name in op.inputs]) for op, form in self._first
         )
 
-    def _compute(
-        self, op: OpView, how: Form | Kind, operands: Sequence[Value | None], values: dict[str, Tensor]
-    ) -> None:
+    def _run(self, loop: _Loop, operands: Sequence[Value | None], values: dict[str, Tensor]) -> None:
         """Run one loop, and put what it outputs into ``values``; tables are updated in place."""
-        arrays: list[Any] = [value if isinstance(value, np.ndarray) else None for value in operands]
         try:
-            if isinstance(how, Kind):
-                others = {i: array for i, array in enumerate(arrays) if array is not None and i not in how.tables}
-                first = update_rows(op, how, [arrays[i] for i in how.tables], others)
-                made: tuple[Array, ...] = () if first is None else (first,)
-            else:
-                made = compute(op, how, arrays)
-        except (RunError, KeyError) as error:
-            reason = error if isinstance(error, RunError) else "its operands must be tensors on the host"
-            self._refuse(op, operands, str(reason))
-        values.update(zip(op.outputs, made, strict=False))
+            made = loop.run(operands)
+        except RunError as error:
+            self._refuse(loop.op, operands, str(error))
+        if made:
+            values.update(zip(loop.op.outputs, made, strict=False))
 
     def _refuse(self, op: OpView, operands: Sequence[Value | None], reason: str) -> NoReturn:
         """Raise RunError, in the words of the check of the operator's operands if one finds what is wrong."""

@@ -30,6 +30,9 @@ UPDATES: dict[str, OperatorDef] = {
     "nesterov": operator(
         "SparseMomentumSGDUpdate", ["g", "m", "lr", "table", "ids"], ["d", "m", "table"], momentum=0.9, nesterov=1
     ),
+    "SparseFtrl": operator("SparseFtrl", ["table", "nz", "ids", "g"], ["table", "nz"], lambda1=0.2),
+    "alpha": operator("SparseFtrl", ["table", "nz", "ids", "g", "half"], ["table", "nz"]),
+    "SparseWngrad": operator("SparseWngrad", ["table", "half", "ids", "g", "lr"], ["table", "half"]),
     "one": operator("ScatterWeightedSum", ["table", "one", "ids", "g", "lr"], ["table"]),
     "half": operator("ScatterWeightedSum", ["table", "half", "ids", "g", "lr", "g", "half"], ["table"]),
 }  # fmt: skip
@@ -51,7 +54,7 @@ def made(net: NetDef, ids: np.ndarray[Any, Any] = INDEX) -> Workspace:
     random = np.random.default_rng(1)
     workspace.feed("table", random.standard_normal((ROWS, WIDTH)).astype(np.float32))
     workspace.feed("factors", random.standard_normal((COUNT, WIDTH)).astype(np.float32))
-    for name, shape in {"m": (ROWS, WIDTH), "n": (ROWS, WIDTH), "r": (ROWS,)}.items():
+    for name, shape in {"m": (ROWS, WIDTH), "n": (ROWS, WIDTH), "r": (ROWS,), "nz": (ROWS, WIDTH, 2)}.items():
         workspace.feed(name, np.full(shape, 0.1, np.float32))
     for name, value in {"lr": -0.05, "one": 1, "half": 0.5}.items():
         workspace.feed(name, np.array([value], np.float32))
