@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,11 @@ class Exported:
     case: Case
     model: onnx.ModelProto
     data: tuple[tuple[Mapping[str, Any], list[Any]], ...]
+
+    @cached_property
+    def strict(self) -> Model:
+        """The import into operators of Caffe2 alone. Raises BridgeError."""
+        return to_netdef(self.model)
 
 
 def exported(case: Case, exporter: Exporter) -> Exported:
@@ -62,7 +68,7 @@ def in_caffe2(exports: Iterable[Exported]) -> dict[str, str]:
     runs: list[tuple[Exported, list[OracleRun]]] = []
     for item in exports:
         try:
-            model = to_netdef(item.model)
+            model = item.strict
         except BridgeError as error:
             outcome[item.case.name] = f"import: {error}"
             continue
@@ -92,12 +98,12 @@ def in_onnxruntime(exports: Iterable[Exported]) -> dict[str, str]:
     return outcome
 
 
-def in_predictor(exports: Iterable[Exported], foreign: Any) -> dict[str, str]:
-    """The same in this project's Predictor."""
+def in_predictor(exports: Iterable[Exported], *, strict: bool) -> dict[str, str]:
+    """The same in this project's Predictor, of the strict import or of one that carries ONNX's operators."""
     outcome = {}
     for item in exports:
         try:
-            model = to_netdef(item.model, foreign=foreign)
+            model = item.strict if strict else to_netdef(item.model, foreign="carry")
             outcome[item.case.name] = _predicted(item, model)
         except BridgeError as error:
             outcome[item.case.name] = f"{type(error).__name__}: {error}"

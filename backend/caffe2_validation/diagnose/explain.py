@@ -67,9 +67,9 @@ class Fresh:
     export: ir.Model = field(repr=False)
     candidate: ir.Model = field(repr=False)
     points: Points = field(repr=False)
-    wrong: tuple[PointPair, ...] = field(repr=False)
-    score: int
-    missing: int
+    wrong: tuple[PointPair, ...] = field(default=(), repr=False)
+    score: int = 0
+    missing: int = 0
 
     @property
     def is_conclusive(self) -> bool:
@@ -134,15 +134,24 @@ def _best(net: Model, model: Side, case: Case, tolerances: Mapping[str, Toleranc
         if export is None or data in seen:
             continue
         seen.add(data)
+        try:
+            ours = canonical(export)
+        except RunError:
+            return best
+        one = Side(model.label, model.runtime, ir.to_proto(ours))
+        try:
+            points = points_of(one, case.inputs)
+        except RunError:
+            continue
         for align in _ALIGNERS:
             try:
-                made = canonical(export), canonical(model.model)
+                theirs = canonical(model.model)
             except RunError:
                 return best
-            found = _lock_step(form, *made, align(*made), model, case, tolerances)
-            if found is not None and (best is None or found.score < best.score):
+            found = _lock_step(Fresh(form, ours, theirs, points), one, align(ours, theirs), case, tolerances)
+            if best is None or found.score < best.score:
                 best = found
-            if best is not None and best.score <= 1:
+            if best.score <= 1:
                 return best
     return best
 
@@ -173,30 +182,25 @@ def _described(value: onnx.ValueInfoProto) -> tuple[Any, Any]:
     return dtype, tuple(dims)
 
 
-def _lock_step(
-    form: Recurrent, export: ir.Model, candidate: ir.Model, found: Alignment, model: Side, case: Case,
-    tolerances: Mapping[str, Tolerance],
-) -> Fresh | None:  # fmt: skip
-    missing, alone = unpaired_nodes(export, found.left), unpaired_nodes(candidate, found.right)
+def _lock_step(fresh: Fresh, one: Side, found: Alignment, case: Case, tolerances: Mapping[str, Tolerance]) -> Fresh:
+    """Run the candidate against the points of the export, which is side ``one``, and return what differs."""
+    candidate = fresh.candidate
+    missing, alone = unpaired_nodes(fresh.export, found.left), unpaired_nodes(candidate, found.right)
     for i, value in enumerate(every_value(candidate.graph)):
         if value in found.right or not value.name or (value.is_graph_input() and value.graph is candidate.graph):
             continue
         rename(candidate.graph, value, f"candidate {i} {value.name}")
     for value, partner in found.right.items():
         rename(candidate.graph, value, str(partner.name))
-    one, other = (Side(model.label, model.runtime, ir.to_proto(made)) for made in (export, candidate))
-    try:
-        points = points_of(one, case.inputs)
-    except RunError:
-        return None
-    feeder = ReferenceFeeder(points, one.model, other.model, tolerances)
+    other = Side(one.label, one.runtime, ir.to_proto(candidate))
+    feeder = ReferenceFeeder(fresh.points, one.model, other.model, tolerances)
     try:
         points_of(other, case.inputs, feeder)
     except RunError:  # the values before the error count
         alone += 1
     wrong = feeder.wrong()
     score = missing + alone + len({pair.expected.name for pair in wrong})
-    return Fresh(form, export, candidate, points, tuple(wrong), score, missing)
+    return replace(fresh, wrong=tuple(wrong), score=score, missing=missing)
 
 
 # Differences of the wrong node.

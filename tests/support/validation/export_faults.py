@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -248,7 +249,7 @@ _OTHER = {
 }  # fmt: skip
 
 
-def _scans(count: int = 3) -> Iterator[ExportFault]:
+def _scans(first: int, last: int) -> Iterator[ExportFault]:
     """A few nodes of each export, drawn once and for all: another type or operand, operands the wrong way round."""
     names = (
         "lstm", "gru", "milstm", "attention_regular", "attention_recurrent", "layer_norm_lstm", "layer_norm_milstm",
@@ -258,7 +259,7 @@ def _scans(count: int = 3) -> Iterator[ExportFault]:
         model = load(MODELS / name)
         case = case_of(model)
         for form in ("scan", "loop") if "control" not in name else ("auto",):
-            yield from damaged_nodes(name, model, case, form, count=count)
+            yield from islice(damaged_nodes(name, model, case, form, count=last), first, None)
 
 
 def damaged_nodes(name: str, model: Model, case: Case, form: str, *, count: int) -> Iterator[ExportFault]:
@@ -389,6 +390,6 @@ def renamed(model: onnx.ModelProto) -> onnx.ModelProto:
 
 GROUPS: Mapping[str, Callable[[], Iterator[ExportFault]]] = {
     "nets": _nets, "fused weights": _fused_weights, "cell arguments": _cell_arguments,
-    "fused attributes": _fused_attributes, "nodes": _scans, "a node of each": partial(_scans, 1), "steps": _loops,
-    "attributes": _convolutions,
+    "fused attributes": _fused_attributes, "a node of each": partial(_scans, 0, 1),
+    "further nodes of each": partial(_scans, 1, 3), "steps": _loops, "attributes": _convolutions,
 }  # fmt: skip
