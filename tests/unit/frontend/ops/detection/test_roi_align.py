@@ -1,10 +1,11 @@
-"""RoIAlignRotated: named dims, and pixels that are not finite."""
+"""RoIAlignRotated: named dims, samples outside of the image, and no regions."""
 
 from __future__ import annotations
 
 import numpy as np
 from conformance.recording import operator
 from numpy.testing import assert_allclose
+from support.caffe2_cases import assert_computes
 from support.exports import Specs, dims, export, run
 
 REGIONS: Specs = {"X": ("float32", ("N", 3, "H", "W")), "rois": ("float32", ("K", 6))}
@@ -20,3 +21,8 @@ def test_samples_outside_do_not_count() -> None:
     rois = np.array([[0, 50, 50, 2, 2, 0]], np.float32)
     (y,) = run(export(op, REGIONS), {"X": np.ones((1, 3, 2, 2), np.float32), "rois": rois})
     assert_allclose(y.ravel(), [0, 0, 0])
+
+
+def test_no_regions() -> None:
+    image, regions = np.ones((1, 3, 4, 4), np.float32), np.zeros((0, 6), np.float32)
+    assert_computes("RoIAlignRotated", [image, regions], [np.zeros((0, 3, 1, 1), np.float32)])

@@ -1,4 +1,4 @@
-"""Box-Cox transformations of data of any rank: results of real Caffe2."""
+"""Box-Cox transformations of data of any rank: results of real Caffe2; and piecewise linear functions."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conformance.recording import operator
+from support.caffe2_cases import assert_refused
 
 from caffe2_backend import Workspace
 from caffe2_bridge.diagnostics import ConversionError, RunError
@@ -33,3 +34,8 @@ def test_rows_of_data_of_rank_3_are_flattened() -> None:
 def test_columns_that_do_not_fit_are_refused(data: Any, columns: int) -> None:
     with pytest.raises((ConversionError, RunError)):
         box_cox(data, columns)
+
+
+def test_a_piecewise_linear_function_without_intercepts_is_refused() -> None:
+    operands = [np.array(values, np.float32) for values in ([0], [0, 1], [1])]
+    assert_refused("PiecewiseLinearTransform", operands, binary=1)

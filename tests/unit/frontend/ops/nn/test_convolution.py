@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from conformance.recording import operator
+from support.caffe2_cases import assert_refused
 from support.exports import export, run, specs_of
 
 from caffe2_bridge.diagnostics import ConversionError
@@ -68,3 +69,7 @@ def test_images_a_stride_short_of_a_window_are_refused(stride: int, size: tuple[
     op = operator("Conv", ["X", "W"], ["Y"], kernel=3, stride=stride, legacy_pad=3)
     with pytest.raises(ConversionError, match=f"must not end a stride of {stride} before the window of 3"):
         export(op, {"X": ("float32", (1, 1, *size)), "W": ("float32", (1, 1, 3, 3))})
+
+
+def test_a_kernel_whose_area_64_bits_do_not_hold_is_refused() -> None:
+    assert_refused("Im2Col", [np.zeros((1, 1, 2, 2), np.float32)], kernel=1 << 32)

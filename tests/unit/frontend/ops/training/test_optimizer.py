@@ -1,9 +1,11 @@
-"""Optimizers keep named dims."""
+"""Optimizers keep named dims, and what counts iterations is an integer."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from conformance.recording import operator
+from support.caffe2_cases import assert_refused
 from support.exports import Specs, dims, export
 
 from caffe2_bridge.diagnostics import ConversionError
@@ -40,3 +42,7 @@ def test_iterations_are_counted_in_integers(op: OperatorDef) -> None:
     assert dims(export([mutex, op], {"i": ("int64", (1,))}), 0) == [1]
     with pytest.raises(ConversionError, match="the iteration number must be INT32 or INT64, not BOOL"):
         export([mutex, op], {"i": ("bool", (1,))})
+
+
+def test_an_iteration_number_is_no_bool() -> None:
+    assert_refused("Iter", [np.array([True])])
