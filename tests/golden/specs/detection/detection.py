@@ -120,3 +120,39 @@ CASES = [
     limit(4, None, soft_nms_enabled=1, score_thresh=2.0),
     limit(4, None, soft_nms_method="hard"),
 ]
+
+BOXES = {
+    "scores": np.array([[0.1, 0.9], [0.2, 0.8], [0.3, 0.7]], np.float32),
+    "boxes": np.tile(np.array([[0, 0, 9, 9], [20, 20, 30, 30], [1, 1, 9, 9]], np.float32), 2),
+}
+# Boxes that end before they start along one axis, or along both, among others.
+FLIPPED = {
+    "scores": np.stack([np.zeros(8), np.linspace(0.9, 0.2, 8)], axis=1).astype(np.float32),
+    "boxes": np.tile(
+        np.array(
+            [
+                [0, 9, 9, 1],
+                [0, 0, 9, 9],
+                [9, 0, 2, 9],
+                [9, 9, 3, 0],
+                [9, 9, 1, 2],
+                [0, 8, 9, 1],
+                [1, 0, 9, 9],
+                [0, 0, 9, 4],
+            ],
+            np.float32,
+        ),
+        2,
+    ),
+}
+
+CASES += [
+    *(
+        case("BoxWithNMSLimit", BOXES, outputs=["s", "b", "c"], args={"nms": nms, "score_thresh": 0.0})
+        for nms in (float("nan"), -1.0, 0.0)
+    ),
+    *(
+        case("BoxWithNMSLimit", FLIPPED, outputs=["s", "b", "c"], args={"nms": 0.1, "score_thresh": 0.0, **args})
+        for args in ({}, {"legacy_plus_one": 0})
+    ),
+]

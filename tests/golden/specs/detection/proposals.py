@@ -88,3 +88,43 @@ CASES = [
         args={"roi_min_level": 3, "roi_max_level": 2},
     ),
 ]
+
+
+# The four boxes that Caffe2's vector instructions take at once.
+ROIS = np.array([[0, 0, 0, side, side] for side in (10, 200, 400, 50)], np.float32)
+LEVELS = {"roi_min_level": 2, "roi_max_level": 4}
+ANCHORS = np.array([[0, 0, 15, 15], [2, 2, 20, 24], [5, 5, 9, 9]], np.float32)
+TURNED_ANCHORS = np.array([[8, 8, 16, 16, 0], [10, 10, 20, 24, 30], [7, 7, 5, 5, -60]], np.float32)
+IMAGE_SIZE = np.array([[80, 90, 1]], np.float32)
+DELTAS = generator(51).normal(0, 0.3, (1, 15, 2, 5)).astype(np.float32)
+
+
+def scores_with_lowest(place: int) -> Array:
+    scores = generator(52).permutation(np.linspace(0.01, 0.99, 30)).astype(np.float32)
+    scores[place] = -np.inf
+    return scores.reshape(1, 3, 2, 5)
+
+
+CASES += [
+    *(
+        case(
+            "DistributeFpnProposals",
+            {"rois": ROIS},
+            outputs=["a", "b", "c", "i"],
+            args={"roi_canonical_scale": scale, **LEVELS},
+        )
+        for scale in (-100, 100)
+    ),
+    # A score that is a negative infinity comes last, and is kept.
+    *(
+        case(
+            "GenerateProposals",
+            {"s": scores_with_lowest(place), "d": DELTAS[:, : anchors.size], "i": IMAGE_SIZE, "a": anchors},
+            outputs=["rois", "probs"],
+            args={"nms_thresh": threshold, "post_nms_topN": 0},
+        )
+        for anchors in (ANCHORS, TURNED_ANCHORS)
+        for place in (0, 17, 29)
+        for threshold in (0.1, 0.6)
+    ),
+]

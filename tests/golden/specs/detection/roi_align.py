@@ -82,3 +82,47 @@ CASES = [
     align("RoIAlign", BOXES, sampling_ratio=1 << 32),
     align("RoIAlignRotated", TURNED, pooled_h=(1 << 32) + 2),
 ]
+
+BETWEEN = np.array([1.8, 0.4, np.inf, 0.4, np.inf, 0.9, -1.1, 1.1], np.float32).reshape(1, 2, 2, 2)
+IMAGE = generator(50).standard_normal((2, 3, 5, 4), dtype="float32")[:, :2].copy()
+IMAGE[0, 1, 2, 1] = np.inf
+BOX = np.array([[0, 0, 4, 4]], np.float32)
+PIXELS = (
+    [100.0] * 9,  # of which the exponentials are infinite, or 0
+    [-200.0] * 9,
+    [*[88.0] * 8, 90.0],
+    [1, 2, 3, 4, np.inf, 5, 6, 7, 8],
+    [1, 2, 3, 4, -np.inf, 5, 6, 7, 8],
+    [1, 2, 3, 9, -np.inf, 5, 6, 7, 8],
+    [np.inf] * 9,
+    [-np.inf] * 9,
+    [1e38, -1e38, 1e30, 3e38, 1, 2, 3, 4, 5],
+)
+
+CASES += [
+    # Samples between pixels by a rounding error, and samples outside of the image.
+    case(
+        "RoIAlignRotated",
+        {"X": BETWEEN, "rois": np.zeros((1, 6), np.float32)},
+        args={"pooled_h": 3, "sampling_ratio": 1},
+    ),
+    case(
+        "RoIAlignRotated",
+        {"X": BETWEEN, "rois": np.array([[0, 9, 9, 2, 2, 30]], np.float32)},
+        args={"pooled_w": 2, "sampling_ratio": 1},
+    ),
+    *(
+        case(
+            "HeatmapMaxKeypoint",
+            {"X": np.array(values, np.float32).reshape(1, 1, 3, 3), "boxes": BOX},
+            args={"should_output_softmax": 1},
+        )
+        for values in PIXELS
+    ),
+    # Edges that are equal once half a pixel is subtracted: a region without samples.
+    case(
+        "RoIAlign",
+        {"X": IMAGE, "R": np.array([[0, 1e-9, 2, 2e-9, 4], [1, 1, 0, 3, 1e-10], [0, 0, 0, 2, 3]], np.float32)},
+        args={"aligned": 1, "pooled_w": 2},
+    ),
+]

@@ -69,3 +69,14 @@ CASES = [
         },
     ),
 ]
+
+INF, NAN = np.inf, np.nan
+ODD = np.array([[NAN, NAN, NAN], [1, 2, 3], [0, INF, -INF], [1.5, 2, 0.5]], np.float32)
+EDGES, EDGE_COUNTS = np.array([1, 2, 3, 1, 1.5, 0, 1, 2, 3], np.float32), np.array([3, 2, 4], np.int32)
+
+CASES += [
+    # A bucket for NaN: that of a binary search which it never passes, or always.
+    case("BatchBucketize", {"X": ODD, "I": np.array([1, 0, 2], np.int32), "B": EDGES, "L": EDGE_COUNTS}),
+    case("BatchBucketOneHot", {"X": ODD, "L": EDGE_COUNTS, "B": EDGES}),
+    case("Bucketize", {"X": ODD}, args={"boundaries": [1.0, 2.0]}),
+]

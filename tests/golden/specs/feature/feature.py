@@ -157,3 +157,17 @@ CASES = [
         for a, b in (((), ()), ((1, 1), (0, 2)), ((3, 0), (1, 0)))
     ),
 ]
+
+PRESENCE = np.array([1, 0, 1, 1, 0, 1, 1, 0, 1, 1, 1, 1], np.bool_)
+
+CASES += [
+    *(
+        case(
+            "MergeDenseFeatureTensors",
+            {"X": np.arange(np.prod(x), dtype=np.float32).reshape(x), "P": PRESENCE[: np.prod(p)].reshape(p)},
+            outputs=["L", "K", "V"],
+            args={"feature_ids": [7, 5]},
+        )
+        for x, p in (((3, 2, 2), (3, 2, 2)), ((3, 2), (3, 2, 2)), ((3, 2, 2), (3, 2)), ((3, 2), (6,)))
+    ),
+]

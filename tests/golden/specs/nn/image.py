@@ -125,3 +125,39 @@ CASES = [
     case("RoIPool", {"X": normal(13, 1, 1, 4, 4), "R": REGIONS[:1]}, outputs=["Y", "places"], args={"is_test": 1}),
     case("RoIPool", {"X": normal(14, 1, 1, 4, 4), "R": REGIONS[:1]}, args={"is_test": 1, "pooled_h": 0}),
 ]
+
+
+PIXELS = np.arange(24, dtype=np.float32).reshape(1, 2, 4, 3)
+
+
+def plane_with(value: float) -> Array:
+    plane = normal(50, 1, 1, 4, 4)
+    plane[0, 0, ::3, :2] = value
+    return plane
+
+
+CASES += [
+    # Pads that crop at one end and add at the other one.
+    *(
+        case("PadImage", {"X": PIXELS}, args={"mode": mode, "pads": pads, "value": 9.0})
+        for mode in ("constant", "reflect", "edge")
+        for pads in ([-3, 1, 1, -1], [2, -2, -1, 0])
+    ),
+    # Scaled sizes of 0.
+    *(case(kind, {"X": PIXELS}, args={"height_scale": 0.2}) for kind in ("ResizeNearest", "UpsampleBilinear")),
+    *(
+        case(kind, {"X": PIXELS, "scales": np.array([0.6, 0], np.float32)})
+        for kind in ("ResizeNearest", "UpsampleBilinear")
+    ),
+    case("UpsampleBilinear", {"X": PIXELS[..., :0]}, args={"height_scale": 0.5}),
+    # A maximum starts from the lowest number.
+    *(
+        case(
+            "RoIPool",
+            {"X": plane, "R": np.array([[0, 0, 0, 3, 3]], np.float32)},
+            outputs=["Y", "places"],
+            args={"pooled_h": 2, "pooled_w": 2},
+        )
+        for plane in (plane_with(np.nan), plane_with(-np.inf), np.full((1, 1, 4, 4), -np.inf, np.float32))
+    ),
+]

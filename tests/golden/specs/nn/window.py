@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from conformance.corpus import Array
 from conformance.recording import Spec, case, generator
 
@@ -175,4 +176,23 @@ CASES = [
     pool("MaxPool", (1, 1, 5, 5), kernel=2, stride=(1 << 32) + 1),
     pool("AveragePool", (1, 1, 5, 5), kernels=[2, (1 << 32) + 2]),
     conv((1, 4, 5, 5), (2, 4, 3, 3), kernel=3, pad=1 << 32),
+]
+
+# Images of many dims, and elements that are not finite.
+MANY_DIMS, NOT_FINITE = generator(22), generator(50)
+IMAGE = NOT_FINITE.standard_normal((2, 3, 5, 4), dtype="float32")
+IMAGE[0, 1, 2, 1], IMAGE[1, 2, 0, 3] = np.inf, np.nan
+LOCAL = NOT_FINITE.standard_normal((2, 3, 2, 3, 3, 2), dtype="float32")
+
+CASES += [
+    *(
+        case(kind, {"X": MANY_DIMS.standard_normal((2, 2, 2, 3, 1, 2), dtype="float32")}, args={"global_pooling": 1})
+        for kind in ("MaxPool", "AveragePool")
+    ),
+    *(
+        case("Im2Col", {"X": IMAGE}, args={"kernel": k, "stride": s, "pad": p, "dilation": d, "order": order})
+        for k, s, p, d in ((2, 1, 0, 1), (3, 2, 1, 1), (2, 1, 1, 2))
+        for order in ("NCHW", "NHWC")
+    ),
+    case("LC", {"X": IMAGE, "W": LOCAL}, args={"kernel_h": 3, "kernel_w": 2, "stride_h": 2, "stride_w": 1}),
 ]

@@ -322,3 +322,32 @@ CASES = [
     *HALFWAY,
     *STARTED,
 ]
+
+NO_REGIONS = np.array(
+    [
+        [89, 201, 63, 171, 117, 131, 240, 209, 214, 140, 251, 251, 34, 52, 78, 141, 210, 123],
+        [251, 90, 237, 151, 184, 60, 151, 205, 226, 222, 247, 32, 199, 119, 175, 70, 3, 21],
+    ],
+    np.uint8,
+)
+
+CASES += [
+    # Sums of exponentials beyond 32 bits.
+    *(
+        case(
+            "Int8Softmax",
+            {"X": np.full((2, count), 7, np.uint8)},
+            args={"Y_scale": 1 / 256, "Y_zero_point": 0},
+            quantized={"X": (0.05, 3)},
+        )
+        for count in (513, 700, 999)
+    ),
+    *(
+        case(
+            "Int8RoIAlign",
+            {"X": x.reshape(1, 3, 3, 2), "R": np.zeros(shape, np.float32)},
+            quantized={"X": (0.05, 121)},
+        )
+        for shape, x in zip(((2, 0), (0, 4)), NO_REGIONS, strict=True)
+    ),
+]

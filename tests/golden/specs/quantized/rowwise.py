@@ -164,3 +164,33 @@ CASES = [
     case("Rowwise8BitQuantizedToFloat", {"Q": CODES[:, 0, 0], "S": normal(32, 4, 2)}),
     case("SparseLengthsSum8BitsRowwise", TABLE | {"T": CODES[:, 0, 0].copy()}),
 ]
+
+INF, NAN = np.inf, np.nan
+WEIGHTS = (np.array([0, 0, INF, 0, NAN, -INF], np.float32), np.array([0, 1, 0, 1, 0, 1], np.float32))
+LENGTHS = np.array([2, 0, 3, 1], np.int32)
+EIGHT_BITS = np.array([[0, 3], [255, 0], [7, 9], [1, 1], [0, 0], [4, 200]], np.uint8)
+SCALES = np.array([[0.5, -1], [0.1, 3], [0, 0], [1, 1], [0.2, -0.2], [1e-3, 0]], np.float32)
+PICKED = np.array([5, 0, 1, 1, 3, 2])
+FUSED = {
+    bits: np.concatenate([EIGHT_BITS, SCALES.astype(kind).view(np.uint8)], axis=1)
+    for bits, kind in ((2, np.float16), (4, np.float16), (8, np.float32))
+}
+
+CASES += [
+    # Scales and biases are weighted, and not rows.
+    *(
+        case(
+            f"SparseLengths{kind}8BitsRowwise", {"T": EIGHT_BITS, "W": weights, "I": PICKED, "L": LENGTHS, "S": SCALES}
+        )
+        for kind in ("WeightedSum", "WeightedMean")
+        for weights in WEIGHTS
+    ),
+    *(
+        case(
+            f"SparseLengthsWeightedSumFused{bits}BitRowwise",
+            {"T": FUSED[bits], "W": weights, "I": PICKED, "L": LENGTHS},
+        )
+        for bits in FUSED
+        for weights in WEIGHTS
+    ),
+]

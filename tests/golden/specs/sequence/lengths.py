@@ -90,3 +90,26 @@ CASES = [
     case("LengthsPartition", {"L": vector(1, 5).reshape(2, 1), "X": NUMBERS}, outputs=list("ab")),
     case("SegmentIdsToLengths", {"S": IDS.reshape(1, 1, 5)}),
 ]
+
+# Lengths of another rank, of which Caffe2 reads the elements.
+VALUES = np.array(
+    [0.56972635, -0.056064438, 0.7468856, -1.8473248, 1.5665488, -0.09643216, 0.68037844, -0.13656634, -0.37909856],
+    np.float32,
+)
+TOP = np.array([4, 2, 0, 3, 2, 1], np.int32)
+
+CASES += [
+    *(
+        case(
+            "LengthsTopK",
+            {"X": VALUES, "L": TOP[: np.prod(shape)].reshape(shape)},
+            outputs=["Y", "I"],
+            args={"k": 3},
+        )
+        for shape in ((1, 4), (4, 1), (3, 2))
+    ),
+    *(
+        case("LengthsSplit", {"L": np.array([7, 3], np.int32), "n": np.array([count])})
+        for count in (np.int8(2), np.int64(3), np.bool_(1))
+    ),
+]

@@ -82,3 +82,25 @@ CASES = [
     case("SparseLengthsSum", {"X": TABLE, "I": INDICES.reshape(2, 3), "L": vector(6)}),
     case("SparseLengthsWeightedSum", {"X": TABLE, "W": normal(96, 5), "I": INDICES, "L": vector(6)}),
 ]
+
+
+INF, NAN = np.inf, np.nan
+ROWS = np.array([[INF, 1], [NAN, 0], [2, 3], [-INF, 4], [0, 0], [5, 6]], np.float32)
+OF_LENGTHS, OF_SEGMENTS = np.array([2, 0, 3, 1], np.int32), np.array([0, 0, 1, 1, 2, 3], np.int32)
+INDICES = np.arange(6)
+WEIGHTS = (np.array([0, 0, INF, 0, NAN, -INF], np.float32), np.array([0, 1, 0, 1, 0, 1], np.float32))
+
+
+def segment_sums(rows: Array, weights: Array) -> list[Spec]:
+    """Weighted sums of every form: those of lengths with indices multiply by a weight of 0, the others skip it."""
+    by = {"Lengths": {"L": OF_LENGTHS}, "SortedSegment": {"S": OF_SEGMENTS}, "UnsortedSegment": {"S": OF_SEGMENTS}}
+    return [
+        case(f"{prefix}{form}WeightedSum", {"X": rows, "W": weights, **looked_up, **segments})
+        for form, segments in by.items()
+        for prefix, looked_up in (("", {}), ("Sparse", {"I": INDICES}))
+    ]
+
+
+CASES += [
+    *(each for weights in WEIGHTS for rows in (ROWS, ROWS[:, :1]) for each in segment_sums(rows, weights)),
+]

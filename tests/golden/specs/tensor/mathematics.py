@@ -125,3 +125,7 @@ def elements() -> list[Spec]:
 
 
 CASES = [*casts(), *broadcasts(), *elements()]
+
+CASES += [
+    *(case("SinusoidPositionEncoding", {"X": np.zeros(shape, np.int32)}) for shape in ((0, 0), (0, 2))),
+]

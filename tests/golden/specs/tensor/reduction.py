@@ -220,3 +220,13 @@ CASES = [
         args={"label_prob": 1},
     ),
 ]
+
+
+def scalars(dtype: type, *values: float) -> dict[str, Array]:
+    return {name: np.array([value], dtype) for name, value in zip("abc", values, strict=False)}
+
+
+CASES += [
+    *(case("Range", scalars(dtype, 0, stop, 0.3)) for dtype, stop in ((np.float64, 1.2e18), (np.float32, 1e30))),
+    case("ReduceTailSum", {"X": np.array(3, np.float32)}),
+]

@@ -72,3 +72,18 @@ CASES = [
     ),
     *(case("Append", {"A": x, "B": x[:1]}, outputs=("A",)) for x in (X, FLAGS, TEXT, X[:0])),
 ]
+
+SPLIT = np.arange(12, dtype=np.float32).reshape(4, 3)
+
+CASES += [
+    *(
+        case(kind, {"X": SPLIT, "n": np.array(lengths, np.int32)}, outputs=["a", "b"], args={"axis": 0})
+        for kind, lengths in (
+            ("Split", [[1, 3]]),
+            ("Split", [[1], [3]]),
+            ("SplitByLengths", [[1], [3]]),
+            ("SplitByLengths", [[3, 1], [1, 9]]),
+        )
+    ),
+    case("Split", {"X": SPLIT, "n": np.array(4, np.int32)}, outputs=["a"], args={"axis": 0}),
+]

@@ -280,3 +280,40 @@ CASES = [
         for norm, longer in ((1e30, False), (1e-30, False), (1e25, True))
     ),
 ]
+
+
+INF, NAN = np.inf, np.nan
+TABLE = np.array([[0, 0], [3, 4], [INF, 1], [NAN, 1], [1e-30, 0], [0.1, 0.1], [-INF, 0], [0.6, 0.8]], np.float32)
+STATE = {"param": 2.0, "moment": 0.1, "delta": 0.2}
+OPTIMIZERS: tuple[tuple[str, str, dict[str, float]], ...] = (
+    ("SparseAdagrad", "param moment indices grad lr", {}),
+    ("SparseAdadelta", "param moment delta indices grad lr", {}),
+    ("SparseStorm", "param moment delta grad indices lr", {}),
+    ("SparseWngrad", "param moment indices grad lr", {}),
+    ("SparseNormalize", "param indices", {}),
+    ("SparseLpRegularizer", "param indices", {}),
+    ("EnsureClipped", "param indices grad", {"max": 1.0}),
+)
+GRADIENTS = np.array([0.56972635, -0.056064438], np.float32)
+
+
+def scalars(order: str, indices: list[int]) -> dict[str, Array]:
+    """Operands of an optimizer of which all tables are scalars."""
+    given = {name: np.array(value, np.float32) for name, value in STATE.items()}
+    given |= {"grad": GRADIENTS[: len(indices)], "lr": np.array([0.01], np.float32)}
+    return {name: given[name] if name in given else np.array(indices, np.int64) for name in order.split()}
+
+
+CASES += [
+    *(
+        case(op_type, {"w": TABLE.astype(dtype), "i": np.arange(8)}, outputs=["w"], args=args)
+        for op_type, dtype in (("SparseNormalize", np.float32), ("Float16SparseNormalize", np.float16))
+        for args in ({}, {"use_max_norm": 0}, {"norm": 0.0, "use_max_norm": 0}, {"norm": NAN})
+    ),
+    *(
+        case(kind, arrays, outputs=[name for name in arrays if name in STATE], args=args)
+        for kind, order, args in OPTIMIZERS
+        for indices in ([0], [0, 0])
+        for arrays in [scalars(order, indices)]
+    ),
+]

@@ -65,3 +65,10 @@ CASES = [
     gradient("BernoulliJSD", floats(1, 2, 1, 1, 1), floats(0, 1, 0.5, 0.25, 0.75), floats(0.5, 0.5, 0, 0.5, 1)),
     gradient("BernoulliJSD", floats(1, 1, 1), floats(0, 0, 1), floats(0, 1, 0)),
 ]  # fmt: skip
+
+CASES += [
+    case(
+        "LabelCrossEntropyGradient",
+        {"X": np.zeros((0, 0), np.float32), "l": np.zeros(0, np.int32), "dY": np.zeros(0, np.float32)},
+    ),
+]

@@ -68,3 +68,19 @@ CASES = [
     pooling("LpPool", (2, 5, 6, 2), (2, 3, 4, 2), kernel=3, p=1.5, order="NHWC"),
     pooling("LpPool", (2, 2, 3, 3), (2, 2, 2, 2), kernel=2, stride=2, pads=[1, 1, 0, 0], p=1.0),
 ]  # fmt: skip
+
+PIXELS = np.arange(24, dtype=np.float32).reshape(1, 2, 4, 3)
+
+CASES += [
+    # No filters.
+    case(
+        "LC2DGradient",
+        {
+            "X": PIXELS[:, :, :2],
+            "W": np.zeros((2, 3, 0, 2, 1, 1), np.float32),
+            "dY": np.zeros((1, 0, 2, 3), np.float32),
+        },
+        outputs=["dW", "dX"],
+        args={"kernels": [1, 1], "no_bias": 1},
+    ),
+]

@@ -105,3 +105,14 @@ CASES = [
     ),
     gradient("Normalize", floats(0, 3), floats(0, 3)),
 ]  # fmt: skip
+
+ROWS = np.array([0.034192767, 1.3597475, 1.2247211, -0.5103071, -0.29796952, -0.5273842], np.float32).reshape(3, 2)
+PERMUTATION = np.array([2, 0, 1, 1, 2, 2], np.int32)
+
+CASES += [
+    case("BatchPermutationGradient", {"i": PERMUTATION[:4], "dY": ROWS}),
+    *(
+        case("BatchPermutationGradient", {"i": PERMUTATION[: np.prod(shape)].reshape(shape), "dY": ROWS})
+        for shape in ((3, 2), (1, 3), (3, 1, 1))
+    ),
+]

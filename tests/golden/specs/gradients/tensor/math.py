@@ -25,3 +25,19 @@ CASES = [
     case("SinGradient", {"X": floats(2).astype("float64"), "dY": floats(2).astype("float64")}, outputs=["dX"]),
     case("CosGradient", {"X": np.ones(2, "int32"), "dY": np.ones(2, "int32")}, outputs=["dX"]),
 ]
+
+INF, NAN = np.inf, np.nan
+HYPERBOLIC = np.array([89, -89, 88, 0.5, INF], np.float32)
+
+CASES += [
+    # Exponentials that overflow before the hyperbolic functions do, and a result of 0 with a large gradient.
+    *(
+        case(op_type, {"dY": np.array([0, 0, 1, 2, -INF], np.float32), "X": HYPERBOLIC}, outputs=["dX"])
+        for op_type in ("SinhGradient", "CoshGradient")
+    ),
+    case(
+        "SigmoidGradient",
+        {"Y": np.array([3.4e38, 3.4e38, 0, 0.25], np.float32), "dY": np.array([0, 1, INF, 3], np.float32)},
+        outputs=["dX"],
+    ),
+]
