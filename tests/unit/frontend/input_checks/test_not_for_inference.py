@@ -5,15 +5,12 @@ from __future__ import annotations
 import numpy as np
 from conformance.recording import operator
 from support.cells import fills
+from support.nets import net
 
 from caffe2_bridge import Model
 from caffe2_bridge.diagnostics import Severity
-from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
+from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend import check, to_onnx
-
-
-def net(*ops: OperatorDef, inputs: str, outputs: str = "y") -> NetDef:
-    return NetDef(name="n", op=ops, external_input=inputs.split(), external_output=outputs.split())
 
 
 def codes(*nets: NetDef, **options: object) -> dict[str, Severity]:

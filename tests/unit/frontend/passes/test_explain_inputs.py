@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from conformance.recording import operator
 from support.cells import fills
+from support.nets import net
 
 from caffe2_backend.input_text import parse_input
 from caffe2_bridge.diagnostics import Severity
@@ -17,10 +18,6 @@ from caffe2_frontend import check, to_onnx
 CONV = operator("Conv", ["x", "w"], ["y"], kernel=3)
 BGRA = operator("PackedInt8BGRANHWCToNCHWCStylizerPreprocess", ["x", "mean"], ["y"], noise_std=0.0)
 W = np.ones((2, 3, 3, 3), np.float32)
-
-
-def net(*ops: OperatorDef, inputs: str, outputs: str = "y") -> NetDef:
-    return NetDef(name="n", op=ops, external_input=inputs.split(), external_output=outputs.split())
 
 
 def zeros(**shapes: tuple[int, ...]) -> NetDef:
