@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from caffe2_bridge.control import all_operators, inner_operators
 from caffe2_bridge.diagnostics import Diagnostic, Severity
-from caffe2_frontend.emit.int8_values import unknown_scale_reason
+from caffe2_frontend.emit.int8_values import GIVE_INIT_NET, unknown_scale_reason
 from caffe2_frontend.interop.input_hint import inputs_hint
 from caffe2_frontend.interop.types import BOOL, FLOAT, INT32, INT64, UINT8, TensorInfo
 from caffe2_frontend.lowering.op import Op
@@ -49,7 +49,11 @@ def with_tried_inputs(export: Export, analyze: Analyze) -> Export:
     ranks = {unknown_rank_reason(name): name for name in export.inputs}
     asked = {f: ranks[f.reason] for f in export.findings if f.code == "needs-shape" and f.reason in ranks}
     scales = {unknown_scale_reason(name): name for name in export.wanted_scales if name in export.inputs}
-    asked |= {f: scales[f.reason] for f in export.findings if f.code == "needs-quantization" and f.reason in scales}
+    asked |= {
+        f: scales[f.reason]
+        for f in export.findings
+        if f.code == "needs-quantization" and f.reason in scales and not f.hint.startswith(GIVE_INIT_NET)
+    }
     # Where the caller describes all inputs, as the runtime does, nothing is tried for sizes.
     sized = not export.inputs.keys() <= export.options.described.keys() and _lacks_sizes(export)
     size = sum(1 for _ in islice(all_operators(export.net), _LARGEST + 1))

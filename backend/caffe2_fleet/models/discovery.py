@@ -14,6 +14,7 @@ from caffe2_bridge.diagnostics import NetFormatError
 from caffe2_bridge.files import pairing
 from caffe2_bridge.files.detect import detect
 from caffe2_bridge.storage import AnyPath, walk
+from caffe2_fleet.models.unnamed_init_nets import unnamed_init_nets
 
 _SUFFIXES: Final = frozenset({".pb", ".pbtxt", ".prototxt", ".txt", ".model", ".minidb", ".lmdb", ".mdb"})
 _TEXT: Final = re.compile(r"\s*(#[^\n]*\s+)*(name|op|network|type|arg|external_input|device_option)\s*[:{]")
@@ -41,8 +42,8 @@ def discover(folder: AnyPath, excluded: AnyPath | None = None) -> Discovery:
     """Find the models under a folder, but not under ``excluded``. Links are not followed.
 
     A folder with one net, next to its init net or the same net in the other format, is a model; otherwise every file
-    with a net, a plan or a predictor database is one. So is every .onnx file, and every file that is named as a predict
-    net, even if it cannot be read.
+    with a net, a plan or a predictor database is one, unless it is the init net of another by its name or contents. So
+    is every .onnx file, and every file that is named as a predict net, even if it cannot be read.
     """
     models: list[AnyPath] = []
     skipped: list[Skipped] = []
@@ -93,7 +94,9 @@ def files_of(model: AnyPath) -> list[AnyPath]:
     """The files of a model file: itself, and its init net."""
     try:
         init = None if model.suffix == ".onnx" else pairing.init_net_beside(model)
-    except NetFormatError:
+        if init is None and isinstance(model, Path):
+            init = unnamed_init_nets(pairing.files_in(model.parent)).get(model)
+    except (NetFormatError, OSError):
         init = None
     return [model] if init is None else [model, init]
 
@@ -106,6 +109,9 @@ def _models_in(files: Sequence[AnyPath]) -> tuple[list[AnyPath], list[tuple[AnyP
         if path.suffix == ".pbtxt" and path not in reasons and path.stem in binary:
             reasons[path] = f"the same net as {binary[path.stem].name}, in text"
     models = [path for path in files if path not in reasons]
+    for model, init in unnamed_init_nets([path for path in models if path.suffix != ".onnx"]).items():
+        reasons[init] = f"the init net of {model.name}"
+    models = [path for path in models if path not in reasons]
     reasons |= dict(_init_nets(models, [path for path in reasons if pairing.is_init_net(path)]))
     return models, [(path, reasons[path]) for path in files if path in reasons]
 

@@ -50,16 +50,16 @@ def init_nets_by_content(model: Model, read: Read) -> list[tuple[AnyPath, InitNe
     path = source_path(model.source) if model.source else None
     if path is None or model.init.parameters or model.init.rest or model.init.placeholders:
         return []
-    missing = _missing(model)
+    missing = missing_parameters(model)
     fitting: dict[str, tuple[AnyPath, InitNet]] = {}  # of a net in both formats the binary one
     for file, init in _init_nets(path, read) if missing else ():
-        if _fills(init, missing):
+        if fills(init, missing):
             fitting.setdefault(file.stem, (file, init))
     return list(fitting.values())
 
 
-def _missing(model: Model) -> list[str]:
-    """The inputs that are parameters: those that certainly are, or else those that most often are."""
+def missing_parameters(model: Model) -> list[str]:
+    """Return the inputs that are parameters: those that certainly are, or else those that most often are."""
     net = NetView(model.predict_net)
     return parameter_blobs(net, model.inputs, is_weight_operand) or parameter_blobs(
         net, model.inputs, is_parameter_operand
@@ -87,7 +87,7 @@ def _init_nets(path: AnyPath, read: Read) -> Iterator[tuple[AnyPath, InitNet]]:
         yield file, init
 
 
-def _fills(init: InitNet, names: list[str]) -> bool:
-    """Whether an init net writes all of the blobs, and reads none that it does not write."""
+def fills(init: InitNet, names: list[str]) -> bool:
+    """Return whether an init net writes all of the blobs, and reads none that it does not write."""
     written = {*init.parameters, *(name for op in init.rest for name in op.outputs)}
     return written.issuperset(names) and not any(finding.severity is Severity.ERROR for finding in init.findings)

@@ -26,6 +26,8 @@ from caffe2_frontend.lowering.op import Op, Value
 BYTE: Final = ir.DataType.UINT8
 IMAGE: Final = TensorInfo(BYTE, (None,) * 4)
 
+GIVE_INIT_NET: Final = "give the init net that fills it"  # the begin of the hint for a weight of unknown scale
+
 _META: Final = "quantization"
 # What DNNLOWP chooses where the range is 0, and its threshold of small scales.
 _SCALE_OF_NO_RANGE: Final = np.float32(0.1)
@@ -70,7 +72,7 @@ def _scale_hint(op: Op, value: Value, wanted: Quantization) -> str:
         described = f"describe it: {input_hint(str(value.name), TensorInfo(BYTE, shape, wanted))}"
         read = {index for index, name in enumerate(op.view.inputs) if name == value.name}
         if any(is_weight_operand(op.view, index) for index in read):
-            return f"give the init net that fills it: --init FILE, or init_net=...; or {described}"
+            return f"{GIVE_INIT_NET}: --init FILE, or init_net=...; or {described}"
         return described
     return "fill it with Int8GivenTensorFill in the init net, or write it with Int8Quantize, which state both"
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
-from caffe2_fleet.models.discovery import discover
+from caffe2_bridge.proto.caffe2_pb2 import Argument, NetDef, OperatorDef
+from caffe2_fleet.models.discovery import discover, files_of
 
 NET = NetDef(name="n", op=[OperatorDef(type="Relu", input=["x"], output=["y"])], external_input=["x"])
 
@@ -44,3 +44,20 @@ def test_every_file_is_a_model_or_has_a_reason(folder: Path) -> None:
 def test_results_of_an_earlier_batch_are_not_models(folder: Path) -> None:
     assert any(path.name == "old.pb" for path in discover(folder).models)
     assert not any(path.name == "old.pb" for path in discover(folder, folder / "out").models)
+
+
+def test_an_init_net_of_any_name_is_not_a_model(tmp_path: Path) -> None:
+    fc = OperatorDef(type="FC", input=["x", "w", "b"], output=["y"])
+    fill = {"type": "GivenTensorFill", "arg": [Argument(name="shape", ints=[1]), Argument(name="values", floats=[1])]}
+    init = NetDef(op=[OperatorDef(output=[name], **fill) for name in "wb"])
+    for folder, net in (("one", "predict_net.pb"), ("two", "net.pb")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / net).write_bytes(NetDef(op=[fc], external_input=["x", "w", "b"]).SerializeToString())
+        (tmp_path / folder / "exec_net.pb").write_bytes(init.SerializeToString())
+    (tmp_path / "two" / "other.pb").write_bytes(NET.SerializeToString())
+    found = discover(tmp_path)
+    assert [str(path.relative_to(tmp_path)) for path in found.models] == ["one", "two/net.pb", "two/other.pb"]
+    assert {(file.path, file.reason) for file in found.skipped} == {
+        ("one/exec_net.pb", "the init net of predict_net.pb"), ("two/exec_net.pb", "the init net of net.pb"),
+    }  # fmt: skip
+    assert files_of(tmp_path / "two" / "net.pb") == [tmp_path / "two" / "net.pb", tmp_path / "two" / "exec_net.pb"]
