@@ -24,12 +24,24 @@ def _broadcast(op: OpView, shapes: Shapes) -> str:
         dims = _dims("d", b)
         return f"A[*L{{axis=0}}, {', '.join(dims)}, *R], B[{', '.join(dims)}] -> Y[*L, {', '.join(dims)}, *R]"
     known = [rank for rank in (a, b) if rank is not None]
+    if len(known) == 2 and shapes[-1] and all(size == 1 for size in shapes[-1]):
+        return f"A[{_ones(known[0])}], B[{_ones(known[1])}] -> Y"
     if len(known) == 1 and y is not None and known[0] < y:
         return f"A[*A{{{y}}}], B -> Y" if a is None else f"A, B[*B{{{y}}}] -> Y"
     if len(known) == 2:
         return f"A, B -> Y[*Y{{{max(known)}}}]"
     usual = [f":{rank}" for rank in (y, *known) if rank is not None] or [""]
     return "A[*A{0}], B[*B{0}] -> Y[*Y{0}]".format(usual[0])
+
+
+def _ones(rank: int) -> str:
+    """The dims of a tensor of one element."""
+    return ", ".join(["1"] * rank) or "()"
+
+
+def _condition(_: OpView, shapes: Shapes) -> str:
+    """If, While: the condition has one element."""
+    return "condition -> Y" if shapes[0] is None else f"condition[{_ones(len(shapes[0]))}] -> Y"
 
 
 def _around(op: OpView, dim: str, rank: int) -> str:
@@ -105,6 +117,7 @@ SIGNATURES: Final[Mapping[str, Text]] = {
     "Concat DepthConcat": _concat,
     "Split": _split,
     "Transpose": _transpose,
+    "If While": _condition,
     "Reshape": _reshape,
     "Flatten": "X[*L{axis=1}, *R] -> Y[L, R]",
     "FlattenToVec": "X[*S] -> Y[S]",

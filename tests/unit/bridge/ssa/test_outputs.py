@@ -26,7 +26,7 @@ def test_each_omitted_output_has_a_warning() -> None:
 
     assert [(each.code, each.severity) for each in found] == [("object-output", Severity.WARNING)] * 2
     assert "'c'" in found[0].reason
-    assert "--output NAME" in found[0].hint
+    assert "--output y, or outputs=['y']" in found[0].hint
     assert net_outputs(predict) == ("y",)
 
 
