@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, Final
 
 import numpy as np
 
 from caffe2_backend.runtime.calls.blob_workspace import Workspace
+from caffe2_backend.runtime.calls.predictor import Predictor
 from caffe2_backend.runtime.devices.device_names import with_net_device
 from caffe2_backend.runtime.sessions.missing_inputs import require_inputs
 from caffe2_backend.runtime.values import Int8Tensor, NoBlobError
 from caffe2_bridge.control import inner_operators
 from caffe2_bridge.devices import BlobProfile, OperatorProfile, Profile
-from caffe2_bridge.diagnostics import RunError
+from caffe2_bridge.diagnostics import BridgeError, RunError
 from caffe2_bridge.model import Model
 from caffe2_bridge.netdef.views import OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
+
+_SHORTEST: Final = 1e-7  # seconds
 
 
 def profile_model(model: Model, inputs: Mapping[str, Any], *, device: str | None = None, runs: int = 10) -> Profile:
     """Run the operators of a model one at a time, each several times in a row, and measure them.
 
-    An operator computes the outputs that the net reads, as in the net's export: a recurrent net may be an LSTM. One
-    with bodies is measured as a whole. Without the fusions of the net as a whole, such as of an LSTM with the FC before
-    it, times add up to more than that of the net.
+    An operator computes the outputs that the net reads, and parameters are constants, as in the net's export: a
+    recurrent net may be an LSTM. One with bodies is measured as a whole. A recurrent net takes in the FC that computes
+    its gates: they are measured together, and the time of the FC alone is subtracted. Without other fusions of the net
+    as a whole, times add up to more than that of the net.
 
     Args:
         model: the model.
@@ -46,10 +51,13 @@ def profile_model(model: Model, inputs: Mapping[str, Any], *, device: str | None
     for name, value in inputs.items():
         workspace.feed(name, value)
     net = model.predict_net
-    steps = zip(net.op, outputs_read(net, model.outputs), strict=True)
-    operators = (
-        _measure(workspace, index, with_net_device(op, net), outputs, runs) for index, (op, outputs) in enumerate(steps)
-    )
+    constants = model.init.with_inputs({name for op in net.op for name in op.output})
+    operators: list[OperatorProfile] = []
+    for index, outputs in enumerate(outputs_read(net, model.outputs)):
+        op, before = with_net_device(net.op[index], net), _taken_in(net, index, model.outputs)
+        taken = NetDef(op=[*(net.op[i] for i in before), op], external_output=outputs)
+        apart = sum(min(operators[i].seconds) for i in before)
+        operators.append(_measure(workspace, Model(taken, constants), index, runs, apart))
     return Profile(net.name, place, tuple(operators))
 
 
@@ -60,25 +68,81 @@ def outputs_read(net: NetDef, outputs: Collection[str]) -> list[tuple[str, ...]]
     for op in reversed(net.op):
         found.append(tuple(name for name in op.output if name in live) or tuple(op.output))
         live.difference_update(op.output)
-        live.update(name for each in (OpView(op, 0), *inner_operators(OpView(op, 0))) for name in each.inputs)
+        live.update(name for each in _with_bodies(op) for name in each.inputs)
     return found[::-1]
 
 
-def _measure(workspace: Workspace, index: int, op: OperatorDef, outputs: Collection[str], runs: int) -> OperatorProfile:
-    """Run an operator ``runs`` + 1 times on the same inputs: those that it overwrites are fed again."""
+def _taken_in(net: NetDef, index: int, outputs: Collection[str]) -> list[int]:
+    """The operators that the export of a recurrent net takes in: FCs that compute what it alone reads."""
+    op = net.op[index]
+    if op.type != "RecurrentNetwork":
+        return []
+    readers = Counter(name for each in net.op for one in _with_bodies(each) for name in one.inputs)
+    return [
+        i
+        for i, before in enumerate(net.op[:index])
+        if before.type == "FC" and before.output[0] in op.input and readers[before.output[0]] == 1
+        if before.output[0] not in outputs
+    ]
+
+
+def _with_bodies(op: OperatorDef) -> Iterable[OpView]:
+    return OpView(op, 0), *inner_operators(OpView(op, 0))
+
+
+def _measure(workspace: Workspace, model: Model, index: int, runs: int, apart: float) -> OperatorProfile:
+    """Run the last operator of a net on the same inputs, then once in the workspace, where later ones read it.
+
+    Args:
+        workspace: where the operators before it ran.
+        model: the operator, and those that it takes in; constant parameters.
+        index: the index of the operator in the net.
+        runs: how often it is measured.
+        apart: the time that those which it takes in take.
+    """
+    op = model.predict_net.op[-1]
+    outputs = model.predict_net.external_output
     read = tuple(_describe(workspace, op.input))
     net = NetDef(op=[op], external_output=outputs)
+    together = _predictions(workspace, model, runs)
+    seconds = [max(each - apart, _SHORTEST) for each in together] or _steps(workspace, net, runs)
+    workspace.run_net_once(net)
+    known = {blob.name: blob for blob in _describe(workspace, outputs)}
+    written = tuple(known.get(name, BlobProfile(name)) for name in op.output)
+    return OperatorProfile(index, op.type, op.name, read, written, tuple(seconds))
+
+
+def _predictions(workspace: Workspace, model: Model, runs: int) -> Sequence[float]:
+    """Measure a net whose parameters are constants; empty if it reads or writes what is not a tensor."""
+    inputs = {name: _value(workspace, name) for name in model.inputs}
+    if any(value is None for value in inputs.values()):
+        return ()
+    try:
+        predictor = Predictor(model.without_unneeded(), device=workspace.device)
+        predictor.run(inputs)
+    except BridgeError:  # the workspace runs it, or reports why not
+        return ()
+    return [_timed(lambda: predictor.run(inputs)) for _ in range(runs)]
+
+
+def _steps(workspace: Workspace, net: NetDef, runs: int) -> Sequence[float]:
+    """Measure a net in the workspace: the blobs that it overwrites are fed again before each run."""
+    op = net.op[0]
     overwritten = {name: value for name in {*op.input} & {*op.output} if (value := _value(workspace, name)) is not None}
     seconds = []
     for _ in range(runs + 1):
         for name, value in overwritten.items():
             workspace.feed(name, value)
-        start = time.perf_counter()
-        workspace.run_net_once(net)
-        seconds.append(time.perf_counter() - start)
-    known = {blob.name: blob for blob in _describe(workspace, outputs)}
-    written = tuple(known.get(name, BlobProfile(name)) for name in op.output)
-    return OperatorProfile(index, op.type, op.name, read, written, tuple(seconds[1:]))
+        seconds.append(_timed(lambda: workspace.run_net_once(net)))
+    for name, value in overwritten.items():
+        workspace.feed(name, value)
+    return seconds[1:]
+
+
+def _timed(run: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
 
 
 def _describe(workspace: Workspace, names: Iterable[str]) -> Iterable[BlobProfile]:

@@ -23,6 +23,8 @@ from caffe2_bridge.builder import AttentionType, Net
 from caffe2_bridge.netdef.views import OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend import check, to_onnx
+from caffe2_validation.api import validate
+from caffe2_validation.sizes import SIZES
 
 MODELS = ROOT / "models"
 T, N, S = 6, 3, 5
@@ -100,6 +102,12 @@ def test_types_and_ranks_that_operators_tell() -> None:
     report = check(net_of("while_rnn").model())
     assert report.covered
     assert {finding.code for finding in report.findings} == {"assumed-rank"}
+
+
+def test_a_loop_is_validated_at_all_sizes() -> None:
+    report = validate(net_of("while_rnn").model(), runtimes=["onnxruntime-cpu", "onnx-reference"])
+    assert report.agrees
+    assert len(report.cases) == len(SIZES)
 
 
 @pytest.mark.parametrize("name", INPUTS)

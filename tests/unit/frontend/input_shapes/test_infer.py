@@ -161,3 +161,16 @@ def test_a_net_with_placeholders_runs_after_its_first_export() -> None:
     results = Session(model.SerializeToString()).run({"x": np.ones((1, 3, 3, 3), np.float32)})
     # 27 products of 0.5, with the bias 14; two channels with weights 0.5, and the bias.
     assert results["z"].tolist() == [[14.5] * 4]
+
+
+def test_a_condition_has_one_element() -> None:
+    body = net(operator("Relu", ["x"], ["y"]))
+    branch = operator("If", ["c"], ["y"], then_net=body)
+    ops = (operator("ConstantFill", [], ["k"], shape=[1]), operator("LT", ["k", "n"], ["c"]), branch)
+    assert shapes(None, *ops, operator("Relu", ["y"], ["z"]))["n"] == [1]
+
+
+def test_sizes_go_through_a_gather() -> None:
+    ops = (operator("Gather", ["table", "ids"], ["rows"]), operator("Sum", ["rows", "other"], ["y"]))
+    found = shapes(weights(table=(5, 4), other=(1, 3, 4)), *ops)
+    assert found["ids"] == [1, 3]
