@@ -50,7 +50,11 @@ class Report:
         total = converted + refused + self.unexamined
         if refused in (0, total):
             return line
-        does = "has no conversion" if refused == 1 else "have no conversion"
+        unknown = {finding.location.op_type for finding in self.findings if finding.code == "unknown-operator"}
+        if unknown.issuperset(self.refused):
+            does = "has no conversion" if refused == 1 else "have no conversion"
+        else:
+            does = "was not converted" if refused == 1 else "were not converted"
         first = f"{refused} of {total} operators {does}: {', '.join(self.refused)}"
         if self.unexamined:
             behind = "behind it" if refused == 1 else "behind them"

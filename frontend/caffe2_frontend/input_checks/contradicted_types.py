@@ -30,13 +30,17 @@ _UNCHECKED: Final = frozenset({
 def contradicted_types(state: Export) -> Iterator[Diagnostic]:
     """Yield an error for each described input that an operator reads as another kind of type: numbers as indices.
 
-    Operators of which an error is reported already are left out, and gradients, which take what their forward
-    operators took.
+    Operators of which an error with a hint is reported already are left out, and gradients, which take what their
+    forward operators took.
     """
     given = {name: info.dtype for name, info in state.options.described.items() if info.dtype is not None}
     if not given:
         return
-    refused = {finding.location.outermost.index for finding in state.findings if finding.severity is Severity.ERROR}
+    refused = {
+        finding.location.outermost.index
+        for finding in state.findings
+        if finding.severity is Severity.ERROR and finding.hint
+    }
     for index, op in state.numbered():
         for reader in (op, *inner_operators(op)) if index not in refused else ():
             for operand, name in enumerate(reader.inputs):

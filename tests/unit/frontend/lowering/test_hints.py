@@ -123,3 +123,21 @@ def test_a_summary_for_a_file_is_noted() -> None:
     assert [finding.reason for finding in report.findings] == [
         "the summary is not written to a file, because an ONNX model cannot write files"
     ]
+
+
+def test_a_described_type_that_an_operator_cannot_read_is_named() -> None:
+    unit = operator("LSTMUnit", ["h", "c", "gates", "lengths", "t"], ["h2", "c2"])
+    predict = net(unit, inputs=("h", "c", "gates", "lengths", "t"))
+    report = check(predict, inputs={"lengths": ("float32", ["N"])})
+    assert "input 'lengths' is described as float32, and LSTMUnit reads it as int32" in {
+        finding.reason for finding in report.findings
+    }
+
+
+def test_a_summary_says_whether_operators_have_a_conversion() -> None:
+    relu = operator("Relu", ["x"], ["y"])
+    described = {"x": ("float32", [2])}
+    unknown = check(net(relu, operator("Foo", ["x"], ["z"])), inputs=described)
+    assert unknown.summary().startswith("1 of 2 operators has no conversion: Foo")
+    refused = check(net(relu, operator("TopK", ["x"], ["v", "i"], k=1, axis=3)), inputs=described)
+    assert refused.summary().startswith("1 of 2 operators was not converted: TopK")
