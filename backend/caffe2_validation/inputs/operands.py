@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from math import prod
+from collections.abc import Sequence
 from typing import Final
 
 from caffe2_bridge.netdef.views import OpView
+from caffe2_bridge.operators import infer_shapes
 from caffe2_validation.inputs.assumptions import Assumptions, Shape
 from caffe2_validation.inputs.specs import CHANNELS
-from caffe2_validation.inputs.weights import CONVOLUTIONS, LAYERS, PASS, STATES, SUMS, Demands
+from caffe2_validation.inputs.weights import CONVOLUTIONS, LAYERS, PASS, STATES, SUMS, Demands, filled
 from caffe2_validation.roles import Role, Shapes
-from caffe2_validation.sizes import Size
 
 _TABLE: Final = 50
 _LOOKUPS: Final = ("Gather", "SparseLengths", "BatchGather")
+_PRODUCTS: Final = LAYERS | {"MatMul", "BatchMatMul"}
 _IMAGES: Final = CONVOLUTIONS | {
     "MaxPool",
     "AveragePool",
@@ -39,13 +39,6 @@ _SAME_SHAPE: Final = SUMS | {
     "Xor",
     "Where",
     "Pow",
-}
-# Operands with dims of the first one: the last, or those from an axis on.
-_DIMS_OF_FIRST: Final[Mapping[str, Callable[[OpView, int, Shape], Shape]]] = {
-    "BatchBoxCox": lambda _op, _index, first: first[-1:],
-    "ElementwiseLinear": lambda op, _index, first: (prod(first[op.args.integer("axis", default=1) :]),),
-    "RMSNorm": lambda op, _index, first: first[op.args.integer("axis", default=1) :],
-    "LayerNorm": lambda op, _index, first: first[op.args.integer("axis", default=1) :],
 }
 
 
@@ -106,36 +99,34 @@ def _role_shape(role: Role, assumptions: Assumptions) -> Shape:
 def _demanded(op: OpView, index: int, rank: int | None, shapes: Shapes, assumptions: Assumptions) -> Shape | None:
     """The shape that an operator demands of an operand, given the others."""
     known = [shapes(name) for name in op.inputs]
-    demanded: Shape | None = None
-    if index == 0 and len(known) > 1 and known[1]:
-        demanded = _left_of_weight(op, known[1], rank, assumptions.size)
-    if op.type in _DIMS_OF_FIRST and index and known[0]:
-        demanded = _DIMS_OF_FIRST[op.type](op, index, known[0])
-    elif op.type == "SparseToDenseMask" and index == 2 and known[1]:
-        demanded = known[1][1:]
-    elif op.type == "BatchMatMul":
-        demanded = _batch_matmul(op, index, known, rank, assumptions)
-    elif op.type == "Concat":
-        demanded = _concat(op, index, known, rank, assumptions)
-    elif op.type in _SAME_SHAPE:
-        demanded = _same_shape(op, index, known)
-    elif op.type.startswith(_LOOKUPS) and index == 0 and rank in (None, 2):
-        demanded = (_TABLE, assumptions.width)
-    return demanded
+    if op.type == "Concat":
+        return _concat(op, index, known, rank, assumptions)
+    if op.type in _SAME_SHAPE and not (index and op.args.flag("broadcast", default=False)):
+        return next((shape for i, shape in enumerate(known) if shape is not None and i != index), None)
+    if op.type.startswith(_LOOKUPS) and index == 0 and rank in (None, 2):
+        return _TABLE, assumptions.width
+    own = None if rank is None else (None,) * rank
+    shape = infer_shapes(op, [*known[:index], own, *known[index + 1 :]], usual=True)[index]
+    if shape is None or (op.type != "BatchMatMul" and not any(shape)):
+        return None
+    if None not in shape:
+        return tuple(shape)
+    return _free_dims(op, index, shape, known, assumptions) if op.type in _PRODUCTS else None
 
 
-def _left_of_weight(op: OpView, weight: Shape, rank: int | None, size: Size) -> Shape | None:
-    """The shape of the first operand of a matrix product whose weight exists."""
-    if op.type in LAYERS:
-        axis = op.args.integer("axis", default=1)
-        columns = prod(weight[:-1] if op.type == "FCTransposed" else weight[op.args.integer("axis_w", default=1) :])
-        inner = (rank or axis + 1) - axis
-        rows = (size.steps, size.batch) if axis == 2 else (size.batch,) * axis
-        return rows + (1,) * (inner - 1) + (columns,) if inner > 0 else None
-    if op.type == "MatMul" and len(weight) == 2:
-        inner = weight[1] if op.args.flag("trans_b", default=False) else weight[0]
-        return (inner, size.batch) if op.args.flag("trans_a", default=False) else (size.batch, inner)
-    return None
+def _free_dims(
+    op: OpView, index: int, shape: Sequence[int | None], known: Sequence[Shape | None], assumptions: Assumptions
+) -> Shape:
+    """The shape of a factor: rows are steps and the batch; what an FC flattens are columns."""
+    size = assumptions.size
+    if op.type == "BatchMatMul":
+        rows = [size.batch] * (len(shape) - 2) + [size.other + 1, size.other]
+        sizes = rows if known[1 - index] is None else [size.other + 2] * len(shape)
+    else:
+        axis = op.args.integer("axis", default=1) if op.type in LAYERS else len(shape)
+        sizes = [size.steps, size.batch] if axis == 2 else [size.batch] * axis
+    free = [dim if dim is not None else wanted for dim, wanted in zip(shape, sizes, strict=False)]
+    return filled(op, index, (*free, *shape[len(free) :]), known)
 
 
 def _state(op: OpView, index: int, features: int, assumptions: Assumptions) -> Shape | None:
@@ -156,23 +147,6 @@ def _part(op: OpView, rank: int | None, shapes: Shapes, demands: Demands, assump
     return (assumptions.size.batch, left // missing) if left >= missing > 0 else None
 
 
-def _batch_matmul(
-    op: OpView, index: int, known: list[Shape | None], rank: int | None, assumptions: Assumptions
-) -> Shape | None:
-    trans = op.args.flag("trans_a", default=False), op.args.flag("trans_b", default=False)
-    other = known[1 - index]
-    if other is None:
-        return (*(assumptions.size.batch,) * ((rank or 3) - 2), assumptions.size.other + 1, assumptions.size.other)
-    if len(other) < 2:
-        return None
-    # The inner dim is the last of the first operand and the last but one of the second, unless transposed.
-    inner = other[-2 if trans[0] else -1] if index else other[-1 if trans[1] else -2]
-    last = (index == 0) != trans[index]
-    return (
-        (*other[:-2], assumptions.size.other + 2, inner) if last else (*other[:-2], inner, assumptions.size.other + 2)
-    )
-
-
 def _concat(
     op: OpView, index: int, known: list[Shape | None], rank: int | None, assumptions: Assumptions
 ) -> Shape | None:
@@ -184,12 +158,3 @@ def _concat(
     if rank is None and axis is not None and axis > 0:
         return tuple(assumptions.size.other + i for i in range(max(axis + (not added), 2)))
     return None
-
-
-def _same_shape(op: OpView, index: int, known: list[Shape | None]) -> Shape | None:
-    """The shape of the other operand; a second one that is broadcast has its last dim, or the dim at ``axis``."""
-    other_shape = next((shape for i, shape in enumerate(known) if shape is not None and i != index), None)
-    if other_shape is None or not index or not op.args.flag("broadcast", default=False):
-        return other_shape
-    axis = op.args.optional_integer("axis", -1)
-    return other_shape[-1:] if axis == -1 else other_shape[axis : axis + 1]

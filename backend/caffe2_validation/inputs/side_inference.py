@@ -16,15 +16,15 @@ from caffe2_bridge.diagnostics import BridgeError
 from caffe2_bridge.model import Model
 from caffe2_bridge.netdef.views import NetView, OpView
 from caffe2_bridge.netdef.window import window_argument
+from caffe2_bridge.operators import infer_shapes
 from caffe2_validation.inputs.specs import FRAMES
-from caffe2_validation.inputs.weights import CONVOLUTIONS, LAYERS, PASS, SUMS
+from caffe2_validation.inputs.weights import CONVOLUTIONS, SUMS
 
 LARGEST: Final = 640
 _POOLS: Final = frozenset({"MaxPool", "AveragePool", "LpPool", "Int8MaxPool", "Int8AveragePool"})
 _TRANSPOSED: Final = frozenset({"ConvTranspose", "Int8ConvTranspose"})
 _RESIZES: Final = frozenset({"ResizeNearest", "Int8ResizeNearest", "UpsampleBilinear"})
 _IMAGES: Final = CONVOLUTIONS | _POOLS | {"SpatialBN", "InstanceNorm", "GroupNorm", "LRN"}
-_SAME: Final = PASS - _POOLS - _RESIZES - {"NHWC2NCHW"}
 # Values of ``legacy_pad``.
 _VALID, _SAME_PAD, _CAFFE = 1, 2, 3
 
@@ -81,11 +81,17 @@ class SideInference:
         if x is None and op.inputs[0] in self._inputs and op.type in _IMAGES:
             x = self._image(op)
             self._shapes[op.inputs[0]] = x
-        joins = _JOINS.get(op.type)
-        if joins is not None:
-            return joins(self, op)
+        if op.type in SUMS:
+            return self._sum(op)
+        inferred = infer_shapes(op, [self._shapes.get(name) for name in op.inputs], differs=self._require_equal)
+        y = inferred[len(op.inputs)] if op.outputs else None
         shape = _SHAPES.get(op.type)
-        return None if shape is None or x is None else shape(self, op, x)
+        if shape is not None and x is not None:
+            return shape(self, op, x, None if y is None else tuple(y))
+        return None if y is None else tuple(y)
+
+    def _require_equal(self, a: Dim, b: Dim) -> None:
+        self._require(np.asarray(a == b))
 
     def _image(self, op: OpView) -> Dims:
         sides: Dims = self._sides[:, None], self._sides[None, :]
@@ -98,15 +104,12 @@ class SideInference:
         weight = self._shapes.get(op.inputs[1]) if op.type in CONVOLUTIONS else None
         return len(op.args.integers("kernels", default=()) or (weight or ())[2:]) == 3
 
-    def _window(self, op: OpView, x: Dims) -> Dims | None:
-        weight = self._shapes.get(op.inputs[1]) if op.type in CONVOLUTIONS else None
+    def _window(self, op: OpView, x: Dims, y: Dims | None) -> Dims | None:
+        """The shape of the result, whose channels are known."""
+        if y is None:
+            return None
         spatial = x[1:-1] if _is_last(op) else x[2:]
         rank = len(spatial)
-        channels = x[-1] if _is_last(op) else x[1]
-        if op.type in _TRANSPOSED:
-            channels = weight[-1 if _is_last(op) else 1] if weight else None
-        elif op.type in CONVOLUTIONS:
-            channels = weight[0] if weight else None
         if op.args.flag("global_pooling", default=False):
             sides: list[Dim] = [1] * rank
         else:
@@ -126,7 +129,7 @@ class SideInference:
                     sides.append((side - 1) * strides[i] + reach + adds[i] - sum(both))
                 else:
                     sides.append(self._slide(side, reach, strides[i], both, legacy))
-        return (x[0], *sides, channels) if _is_last(op) else (x[0], channels, *sides)
+        return (x[0], *sides, y[-1]) if _is_last(op) else (*y[:2], *sides)
 
     def _slide(self, side: int | Array, reach: int, stride: int, pads: tuple[int, int], legacy: int) -> int | Array:
         """The number of positions of a window; excludes images that are smaller than the window."""
@@ -139,36 +142,6 @@ class SideInference:
         count = -(-(padded - reach) // stride) + 1
         # The last window must start within the image or its first pad.
         return count - np.where((count - 1) * stride >= side + pads[0], 1, 0)
-
-    def _layer(self, op: OpView, x: Dims) -> Dims | None:
-        axis, weight = op.args.integer("axis", default=1), self._shapes.get(op.inputs[1])
-        if weight is None:
-            return (*x[:axis], None)
-        transposed, split = op.type == "FCTransposed", op.args.integer("axis_w", default=1)
-        columns, rows = _product(weight[:-1] if transposed else weight[split:]), weight[-1 if transposed else 0]
-        found = _product(x[axis:])
-        if found is not None:
-            self._require(found == columns)
-        return (*x[:axis], rows)
-
-    def _concat(self, op: OpView) -> Dims | None:
-        known = [self._shapes.get(name) for name in op.inputs]
-        default = 3 if op.args.text("order", default="NCHW") == "NHWC" else 1
-        axis = op.args.integer("axis", default=default)
-        if op.args.integer("add_axis", default=0) or any(dims is None for dims in known):
-            return None
-        shapes = [dims for dims in known if dims is not None]
-        if len({len(dims) for dims in shapes}) != 1:
-            return None
-        axis %= len(shapes[0])
-        result: list[Dim] = list(shapes[0])
-        for dims in shapes[1:]:
-            for i, (a, b) in enumerate(zip(result, dims, strict=True)):
-                if i == axis:
-                    result[i] = None if a is None or b is None else a + b
-                elif a is not None and b is not None:
-                    self._require(np.asarray(a == b))
-        return tuple(result)
 
     def _sum(self, op: OpView) -> Dims | None:
         """Operands of one shape; with other ranks, or with dims of 1, one is broadcast."""
@@ -184,16 +157,7 @@ class SideInference:
                     self._require((a == b) | (a == 1) | (b == 1))
         return first
 
-    def _matmul(self, op: OpView, x: Dims) -> Dims | None:
-        weight = self._shapes.get(op.inputs[1])
-        if weight is None or len(weight) != 2 or len(x) != 2 or op.args.flag("trans_a", default=False):
-            return None
-        inner, rows = weight[::-1] if op.args.flag("trans_b", default=False) else weight
-        if x[1] is not None:
-            self._require(np.asarray(x[1] == inner))
-        return x[0], rows
-
-    def _reshape(self, op: OpView, x: Dims) -> Dims | None:
+    def _reshape(self, op: OpView, x: Dims, _: Dims | None) -> Dims | None:
         shape, total = op.args.integers("shape", default=()), _product(x)
         if not shape:
             return None
@@ -212,15 +176,7 @@ class SideInference:
             self._require(np.asarray(result[0] == x[0]), strictly=False)
         return tuple(result)
 
-    def _flatten(self, op: OpView, x: Dims) -> Dims:
-        axis = op.args.integer("axis", default=1)
-        return _product(x[:axis]), _product(x[axis:])
-
-    def _transpose(self, op: OpView, x: Dims) -> Dims:
-        axes = op.args.integers("axes", default=()) or tuple(reversed(range(len(x))))
-        return tuple(x[axis] for axis in axes)
-
-    def _resize(self, op: OpView, x: Dims) -> Dims:
+    def _resize(self, op: OpView, x: Dims, _: Dims | None) -> Dims:
         last = _is_last(op)
         scales = (op.args.number("height_scale", default=1.0), op.args.number("width_scale", default=1.0))
         sides = x[1:3] if last else x[2:4]
@@ -231,23 +187,11 @@ class SideInference:
         return (x[0], *scaled, x[3]) if last else (*x[:2], *scaled)
 
 
-# A table of this module: the methods of the class are private to it.
-_SHAPES: Final[Mapping[str, Callable[[SideInference, OpView, Dims], Dims | None]]] = {
-    **dict.fromkeys(_SAME, lambda _inference, _op, x: x),
+# A table of this module, of what is computed from sizes: the methods of the class are private to it.
+_SHAPES: Final[Mapping[str, Callable[[SideInference, OpView, Dims, Dims | None], Dims | None]]] = {
     **dict.fromkeys(CONVOLUTIONS | _POOLS, SideInference._window),  # noqa: SLF001 - as the comment says
-    **dict.fromkeys(LAYERS, SideInference._layer),  # noqa: SLF001 - the same
     **dict.fromkeys(("Reshape", "Int8Reshape"), SideInference._reshape),  # noqa: SLF001 - the same
-    **dict.fromkeys(("Flatten", "Int8Flatten"), SideInference._flatten),  # noqa: SLF001 - the same
     **dict.fromkeys(_RESIZES, SideInference._resize),  # noqa: SLF001 - the same
-    **dict.fromkeys(("MatMul", "BatchMatMul"), SideInference._matmul),  # noqa: SLF001 - the same
-    "Transpose": SideInference._transpose,  # noqa: SLF001 - the same
-    "FlattenToVec": lambda _inference, _op, x: (_product(x),),
-    "NCHW2NHWC": lambda _inference, _op, x: (x[0], *x[2:], x[1]),
-    "NHWC2NCHW": lambda _inference, _op, x: (x[0], x[-1], *x[1:-1]),
-}
-_JOINS: Final[Mapping[str, Callable[[SideInference, OpView], Dims | None]]] = {
-    **dict.fromkeys(SUMS, SideInference._sum),  # noqa: SLF001 - the same
-    "Concat": SideInference._concat,  # noqa: SLF001 - the same
 }
 
 

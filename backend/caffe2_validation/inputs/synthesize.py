@@ -203,10 +203,7 @@ class _Synthesis:
         return Demand(self._assumptions.rows[name], demand.spread) if name in self._assumptions.rows else demand
 
     def _weight(self, op: OpView, index: int) -> Value:
-        first, other = self._shape(op.inputs[0]), self._shape(op.inputs[1])
-        if first is None:
-            raise RunError(f"the shape of {op.inputs[0]!r} is unknown")
-        shape = weight_shape(op, index, first, self._demand(op), self._assumptions.width, other)
+        shape = weight_shape(op, index, self._shape, self._demand(op), self._assumptions.width)
         if shape is None:
             raise RunError(f"the shape of {op.inputs[index]!r} does not follow from the operator")
         if op.type.startswith("Int8") and op.type in CONVOLUTIONS | LAYERS:

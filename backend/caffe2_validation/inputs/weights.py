@@ -14,7 +14,9 @@ from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.netdef.parameters import Array, Int8Tensor
 from caffe2_bridge.netdef.views import OpView
 from caffe2_bridge.netdef.window import window_argument
+from caffe2_bridge.operators import infer_shapes
 from caffe2_validation.inputs.assumptions import Shape
+from caffe2_validation.roles import Shapes
 
 CONVOLUTIONS: Final = frozenset({"Conv", "ConvRelu", "ConvTranspose", "Int8Conv", "Int8ConvRelu", "Int8ConvTranspose"})
 LAYERS: Final = frozenset({"FC", "FCTransposed", "Int8FC", "FbFCPacked"})
@@ -59,32 +61,48 @@ def is_weight(op: OpView, index: int) -> bool:
     return op.type == "MatMul" and index == 1
 
 
-def weight_shape(op: OpView, index: int, first: Shape, demand: Demand, width: int, other: Shape | None) -> Shape | None:
+def weight_shape(op: OpView, index: int, shapes: Shapes, demand: Demand, width: int) -> Shape | None:
     """The shape that a weight must have.
 
     Args:
         op: the operator that reads it.
         index: of the operand; not 0.
-        first: the shape of operand 0.
+        shapes: returns the shape of a blob that exists.
         demand: of the readers of the result.
         width: channels and features where the net does not demand a number.
-        other: the shape of operand 1, if it exists.
 
-    Returns None if it does not follow from the operator.
+    Returns None if it does not follow from the operator. Raises RunError if the channels cannot be grouped.
     """
-    if op.type in CONVOLUTIONS:
-        return _convolution(op, index, first, demand, width, other)
-    if op.type in LAYERS:
-        return _layer(op, index, first, demand, width, other)
-    if op.type in PER_CHANNEL:
-        return (_channels(op, first),)
-    if op.type == "MatMul":
-        inner, rows = first[-2 if op.args.flag("trans_a", default=False) else -1], demand.channels or width
-        return (rows, inner) if op.args.flag("trans_b", default=False) else (inner, rows)
-    if op.type in SUMS and op.args.flag("broadcast", default=False):
-        axis = op.args.integer("axis", default=-1)
-        return first[-1:] if axis == -1 else (first[axis],)
-    return first if op.type in SUMS else None
+    known = [shapes(name) for name in op.inputs]
+    found = infer_shapes(op, known, usual=True)
+    result = list(found[len(known)] or ()) if op.outputs else []
+    if op.type in CONVOLUTIONS | LAYERS | {"MatMul"} and result:
+        at = 1 if op.type in CONVOLUTIONS and not _last(op) else -1
+        result[at] = result[at] or demand.channels or _filters(op, known[0] or (), width)
+        found = infer_shapes(op, known, [result], usual=True)
+    elif op.type in SUMS and not op.args.flag("broadcast", default=False):
+        return known[0]
+    shape = found[index]
+    return None if shape is None else filled(op, index, shape, known)
+
+
+def _filters(op: OpView, image: Shape, width: int) -> int:
+    """The channels of the result of a product; those of a convolution are a multiple of its groups."""
+    if op.type not in CONVOLUTIONS:
+        return width
+    group, channels = op.args.integer("group", default=1), _channels(op, image)
+    if channels % group:
+        raise RunError(f"the {channels} channels of {op.inputs[0]!r} are not a multiple of the {group} groups")
+    return channels if group == channels and group > 1 else -(-width // group) * group
+
+
+def filled(op: OpView, index: int, shape: Sequence[int | None], known: Sequence[Shape | None], size: int = 1) -> Shape:
+    """A shape whose unknown dims are ``size``, one after the other, as far as the others do not follow from them."""
+    while None in shape:
+        at = list(shape).index(None)
+        other = (*shape[:at], size, *shape[at + 1 :])
+        shape = infer_shapes(op, [*known[:index], other, *known[index + 1 :]])[index] or other
+    return tuple(dim for dim in shape if dim is not None)
 
 
 def weight_values(op: OpView, index: int, shape: Shape, random: np.random.Generator) -> Array:
@@ -110,23 +128,6 @@ def _last(op: OpView) -> bool:
     return op.args.text("order", default="NCHW") == "NHWC"
 
 
-def _convolution(op: OpView, index: int, first: Shape, demand: Demand, width: int, other: Shape | None) -> Shape:
-    group, transposed = op.args.integer("group", default=1), "Transpose" in op.type
-    channels = _channels(op, first)
-    if channels % group:
-        raise RunError(f"the {channels} channels of {op.inputs[0]!r} are not a multiple of the {group} groups")
-    if index > 1:
-        if other is not None:
-            return (other[(-1 if _last(op) else 1) if transposed else 0],)
-        return (width,)
-    filters = demand.channels or (channels if group == channels and group > 1 else -(-width // group) * group)
-    kernel = window_argument(op.args, "kernel", len(first) - 2) or [op.args.integer("kernel")]  # raises where missing
-    if transposed:
-        return (channels, *kernel, filters) if _last(op) else (channels, filters, *kernel)
-    depth = channels // group
-    return (filters, *kernel, depth) if _last(op) else (filters, depth, *kernel)
-
-
 def require_room(op: OpView, shape: Shape) -> None:
     """Raise RunError if a window is larger than the padded image.
 
@@ -142,29 +143,6 @@ def require_room(op: OpView, shape: Shape) -> None:
         pads = all_pads[axis] + all_pads[axis + rank]
         if op.args.integer("legacy_pad", default=0) in (0, 3) and side + pads < reach:
             raise RunError(f"a window of {reach} is larger than the image of {side} with pads of {pads}")
-
-
-def _layer(op: OpView, index: int, first: Shape, demand: Demand, width: int, other: Shape | None) -> Shape:
-    transposed = op.type == "FCTransposed"
-    if index > 1:
-        return ((other or (width, width))[-1 if transposed else -2],)
-    rows, columns = demand.channels or width, prod(first[op.args.integer("axis", default=1) :])
-    before = (1,) * (op.args.integer("axis_w", default=1) - 1)
-    return (*before, columns, rows) if transposed else (*before, rows, columns)
-
-
-def _product_columns(op: OpView, index: int, shapes: Callable[[str], Shape | None]) -> int:
-    """The last dim of the first operand, of a product whose weight exists or of a Reshape; 0 if it does not follow."""
-    if index:
-        return 0
-    if op.type == "Reshape":
-        return _reshaped_channels(op)
-    weight = shapes(op.inputs[1]) if op.type in LAYERS | {"MatMul"} else None
-    if weight is None:
-        return 0
-    if op.type == "MatMul":
-        return weight[-1 if op.args.flag("trans_b", default=False) else 0] if len(weight) == 2 else 0
-    return weight[0 if op.type == "FCTransposed" else -1] if len(weight) == 2 else 0
 
 
 def _reshaped_channels(op: OpView) -> int:
@@ -288,31 +266,24 @@ class Demands:
 
     def _channels_for(self, op: OpView, index: int, name: str, last: bool) -> int:
         """The channels that operands which exist require; 0 for any number."""
-        if op.type in CONVOLUTIONS and index == 0:
-            group, weight = op.args.integer("group", default=1), self._shapes(op.inputs[1])
-            if weight is None:
-                return group if group > 1 else 0
-            return weight[0] if "Transpose" in op.type else weight[-1 if last else 1] * group
         if op.type in SUMS:
             shapes = [self._shapes(other) for other in op.inputs if other != name]
             known = next((shape for shape in shapes if shape and len(shape) > 1), None)
             return known[-1 if last else 1] if known else 0
         if op.type in PER_CHANNEL and index == 0 and len(op.inputs) > 1:
             return (self._shapes(op.inputs[1]) or (0,))[0]
+        if index == 0 and op.type == "Reshape":
+            return _reshaped_channels(op)
+        shape = infer_shapes(
+            op, [None if i == index else self._shapes(o) for i, o in enumerate(op.inputs)], usual=True
+        )[index]
         if op.type in STATES:
-            return self._state(op, index)
-        return _product_columns(op, index, self._shapes) if last or op.type == "Reshape" else 0
-
-    def _state(self, op: OpView, index: int) -> int:
-        """Features of a state, or of the gates: those of the operands that exist require them, else ``_HIDDEN``."""
-        gates, parts = STATES[op.type]
-        if index > gates:
-            return 0
-        shapes = [self._shapes(name) for name in op.inputs[: gates + 1]]
-        states = [shape[-1] for shape in shapes[:gates] if shape]
-        made = shapes[gates]
-        hidden = made[-1] // parts if made else states[0] if states else _HIDDEN
-        return parts * hidden if index == gates else hidden
+            gates, parts = STATES[op.type]
+            return 0 if index > gates or not shape else shape[-1] or _HIDDEN * (parts if index == gates else 1)
+        if index == 0 and op.type in CONVOLUTIONS:
+            group = op.args.integer("group", default=1)
+            return (shape[-1 if last else 1] if shape else None) or (group if group > 1 else 0)
+        return (shape[-1] or 0) if index == 0 and last and shape and op.type in LAYERS | {"MatMul"} else 0
 
 
 # Standard deviations: of sums of quantized products, in quantization steps, and of uniform random bytes.

@@ -9,7 +9,7 @@ from typing import Any
 
 from caffe2_bridge.cached import cached_property
 from caffe2_bridge.netdef.views import ArgumentError, OpView
-from caffe2_bridge.operators import Shape, signature_of
+from caffe2_bridge.operators import Shape, infer_shapes
 
 Maker = Callable[[str, int], int | None]
 
@@ -68,10 +68,8 @@ class Rows:
             ]
             found: list[Shape | None] = []
             with suppress(ArgumentError):  # reported when the operator is converted
-                signature = signature_of(op, [*inputs, *[None] * len(op.outputs)])
-                if signature is not None:
-                    found = signature.infer(inputs, [None] * len(op.outputs))
-            made.append(dict(zip(op.outputs, found[len(inputs) :], strict=False)))
+                found = infer_shapes(op, inputs)[len(inputs) :]
+            made.append(dict(zip(op.outputs, found, strict=False)))
         return made
 
     def _given(self, name: str) -> Shape | None:

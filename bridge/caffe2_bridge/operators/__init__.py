@@ -3,7 +3,7 @@
 Readers: the description of inputs, the synthesis of inputs and weights, the search for image sizes, the edits of nets.
 """
 
-from caffe2_bridge.operators.describe import is_described, signature_of
-from caffe2_bridge.operators.signature import Shape, Signature
+from caffe2_bridge.operators.describe import infer_shapes, is_described
+from caffe2_bridge.operators.signature import Shape
 
-__all__ = ["Shape", "Signature", "is_described", "signature_of"]
+__all__ = ["Shape", "infer_shapes", "is_described"]

@@ -9,7 +9,7 @@ from typing import Final
 
 from caffe2_bridge.netdef.views import OpView
 from caffe2_bridge.operators import detection, nn, sequence, tensor
-from caffe2_bridge.operators.signature import Shape, Signature, Text, parse
+from caffe2_bridge.operators.signature import Differs, Shape, Signature, Text, parse
 from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
 
 _TABLES: Final = (nn.SIGNATURES, tensor.SIGNATURES, sequence.SIGNATURES, detection.SIGNATURES)
@@ -67,3 +67,34 @@ def signature_of(op: OpView, shapes: Sequence[Shape | None] = ()) -> Signature |
 
     is_last = "^" in text and op.args.text("order", default="NCHW") == "NHWC"
     return parse(_ARGUMENT.sub(argument, text), is_last=is_last)
+
+
+def infer_shapes(
+    op: OpView,
+    inputs: Sequence[Shape | None],
+    outputs: Sequence[Shape | None] | None = None,
+    *,
+    usual: bool = False,
+    differs: Differs | None = None,
+) -> list[Shape | None]:
+    """Infer the shapes of an operator's inputs and outputs from each other.
+
+    Args:
+        op: the operator.
+        inputs: the shapes that are known; None for an operand of unknown rank, and for an unknown dim.
+        outputs: the same of the outputs; by default they are unknown.
+        usual: whether what is only usual counts.
+        differs: called with two known sizes that the signature equates.
+
+    Returns:
+        The shapes of the inputs and outputs, in which everything that is known is kept.
+
+    Raises ArgumentError if an argument of the operator is of another kind.
+    """
+    count, found = len(inputs), [*inputs, *(outputs or [None] * len(op.outputs))]
+    ranks: list[int | None] = []
+    while ranks != (ranks := [None if shape is None else len(shape) for shape in found]):
+        signature = signature_of(op, found)
+        if signature is not None:
+            found = signature.infer(found[:count], found[count:], usual=usual, differs=differs)
+    return found

@@ -19,10 +19,12 @@ def _broadcast(op: OpView, shapes: Shapes) -> str:
     """With ``broadcast``, B has dims of A, from ``axis`` on; else both are broadcast, and ranks alone are known."""
     a, b, *_, y = (None if shape is None else len(shape) for shape in shapes)
     if op.args.integer("broadcast", default=0):
-        if op.args.integer("axis", default=-1) < 0 or b is None or None not in (shapes[1] or ()):
+        if b is None or None not in (shapes[1] or ()):
             return f"A[*A], B[*B{'' if a is None else ':1'}] -> Y[*A]"
-        dims = _dims("d", b)
-        return f"A[*L{{axis=0}}, {', '.join(dims)}, *R], B[{', '.join(dims)}] -> Y[*L, {', '.join(dims)}, *R]"
+        dims = ", ".join(_dims("d", b))
+        if op.args.integer("axis", default=-1) < 0:
+            return f"A[*L, {dims}], B[{dims.replace(',', '?,')}?] -> Y[*L, {dims}]"
+        return f"A[*L{{axis=0}}, {dims}, *R], B[{dims}] -> Y[*L, {dims}, *R]"
     known = [rank for rank in (a, b) if rank is not None]
     if len(known) == 2 and shapes[-1] and all(size == 1 for size in shapes[-1]):
         return f"A[{_ones(known[0])}], B[{_ones(known[1])}] -> Y"
@@ -119,7 +121,7 @@ SIGNATURES: Final[Mapping[str, Text]] = {
     "Transpose": _transpose,
     "If While": _condition,
     "Reshape": _reshape,
-    "Flatten": "X[*L{axis=1}, *R] -> Y[L, R]",
+    "Flatten Int8Flatten": "X[*L{axis=1}, *R] -> Y[L, R]",
     "FlattenToVec": "X[*S] -> Y[S]",
     "ExpandDims Squeeze": _expand,
     "ReduceFrontSum ReduceFrontMean ReduceFrontMax": "X[*R{num_reduce_dim=1}, *K:1] -> Y[*K]",

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from caffe2_bridge.netdef.views import ArgumentError, OpView
-from caffe2_bridge.operators import is_described, signature_of
+from caffe2_bridge.operators import infer_shapes, is_described
 from caffe2_bridge.operators.parameters import is_parameter_operand
 from caffe2_frontend.input_shapes.known_shapes import KnownShapes
 from caffe2_frontend.interop.types import Dim
@@ -79,14 +79,11 @@ def _expect(expected: Expectation) -> Callable[[OpView, KnownShapes], None]:
 
 def _relate(op: OpView, shapes: KnownShapes, *, usual: bool = False) -> None:
     """Apply the signature of an operator."""
-    names = [*op.inputs, *op.outputs]
-    known = [shapes.shape(name) for name in names]
-    signature = signature_of(op, known)
-    if signature is not None:
-        count = len(op.inputs)
-        for name, shape in zip(names, signature.infer(known[:count], known[count:], usual=usual), strict=True):
-            if shape is not None:
-                shapes.set_shape(name, shape)
+    inputs, outputs = ([shapes.shape(name) for name in names] for names in (op.inputs, op.outputs))
+    found = infer_shapes(op, inputs, outputs, usual=usual)
+    for name, shape in zip((*op.inputs, *op.outputs), found, strict=True):
+        if shape is not None:
+            shapes.set_shape(name, shape)
 
 
 def _assume(op: OpView, shapes: KnownShapes) -> None:

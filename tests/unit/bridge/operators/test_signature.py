@@ -9,7 +9,7 @@ import pytest
 from conformance.recording import operator
 
 from caffe2_bridge.netdef.views import ArgumentError, OpView
-from caffe2_bridge.operators import signature_of
+from caffe2_bridge.operators.describe import signature_of
 from caffe2_bridge.operators.signature import parse
 
 
