@@ -91,7 +91,9 @@ class SideInference:
         return None if y is None else tuple(y)
 
     def _require_equal(self, a: Dim, b: Dim) -> None:
-        self._require(np.asarray(a == b))
+        """Require that two sizes are equal; those that no image changes exclude none."""
+        if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+            self._require(np.asarray(a == b))
 
     def _image(self, op: OpView) -> Dims:
         sides: Dims = self._sides[:, None], self._sides[None, :]

@@ -230,14 +230,19 @@ class _Solver:
 
     def _settle_sizes(self) -> None:
         """Solve products and sums of which one size is unknown."""
+        read = {
+            factor for _, terms in self._described() for term in terms if term.kind != "*" for factor in term.factors
+        }
         sums: dict[str, list[Key]] = {}
         products: list[tuple[Key, list[Key]]] = []
         for index, terms in self._described():
             for at, term in enumerate(terms):
                 if term.kind == "+":
                     sums.setdefault(term.symbol, []).append(_dim_key(index, at, term, 0))
-                elif term.is_group and (length := self._lengths.get(_length_key(index, term))) is not None:
-                    products.append((term.symbol, [_dim_key(index, at, term, i) for i in range(length)]))
+                elif term.is_group and term.symbol in read:
+                    length = self._lengths.get(_length_key(index, term))
+                    if length is not None:
+                        products.append((term.symbol, [_dim_key(index, at, term, i) for i in range(length)]))
                 elif len(term.factors) > 1:
                     products.append((_dim_key(index, at, term, 0), list(term.factors)))
         found = True
