@@ -9,7 +9,7 @@ from caffe2_bridge.netdef.views import OpView
 from caffe2_bridge.operators import infer_shapes
 from caffe2_validation.inputs.assumptions import Assumptions, Shape
 from caffe2_validation.inputs.specs import CHANNELS
-from caffe2_validation.inputs.weights import CONVOLUTIONS, LAYERS, PASS, STATES, SUMS, Demands, filled
+from caffe2_validation.inputs.weights import CONVOLUTIONS, LAYERS, PASS, STATES, SUMS, Demands, broadcast_shape, filled
 from caffe2_validation.roles import Role, Shapes
 
 _TABLE: Final = 50
@@ -101,8 +101,9 @@ def _demanded(op: OpView, index: int, rank: int | None, shapes: Shapes, assumpti
     known = [shapes(name) for name in op.inputs]
     if op.type == "Concat":
         return _concat(op, index, known, rank, assumptions)
-    if op.type in _SAME_SHAPE and not (index and op.args.flag("broadcast", default=False)):
-        return next((shape for i, shape in enumerate(known) if shape is not None and i != index), None)
+    if op.type in _SAME_SHAPE:
+        other = next((shape for i, shape in enumerate(known) if shape is not None and i != index), None)
+        return other if other is None or not index else broadcast_shape(op, other)
     if op.type.startswith(_LOOKUPS) and index == 0 and rank in (None, 2):
         return _TABLE, assumptions.width
     own = None if rank is None else (None,) * rank

@@ -74,16 +74,24 @@ def weight_shape(op: OpView, index: int, shapes: Shapes, demand: Demand, width: 
     Returns None if it does not follow from the operator. Raises RunError if the channels cannot be grouped.
     """
     known = [shapes(name) for name in op.inputs]
+    if op.type in SUMS:
+        return None if known[0] is None else broadcast_shape(op, known[0])
     found = infer_shapes(op, known, usual=True)
     result = list(found[len(known)] or ()) if op.outputs else []
     if op.type in CONVOLUTIONS | LAYERS | {"MatMul"} and result:
         at = 1 if op.type in CONVOLUTIONS and not _last(op) else -1
         result[at] = result[at] or demand.channels or _filters(op, known[0] or (), width)
         found = infer_shapes(op, known, [result], usual=True)
-    elif op.type in SUMS and not op.args.flag("broadcast", default=False):
-        return known[0]
     shape = found[index]
     return None if shape is None else filled(op, index, shape, known)
+
+
+def broadcast_shape(op: OpView, first: Shape) -> Shape:
+    """The shape of the second operand of a sum or product: a vector if it is broadcast."""
+    if not op.args.flag("broadcast", default=False):
+        return first
+    axis = op.args.integer("axis", default=-1)
+    return first[-1:] if axis == -1 else first[axis : axis + 1]
 
 
 def _filters(op: OpView, image: Shape, width: int) -> int:

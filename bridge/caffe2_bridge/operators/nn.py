@@ -34,6 +34,12 @@ def _deformable_convolution(op: OpView, _: Sequence[Shape | None]) -> str:
     return f"X[N, {{group=1}}*C, {sides}], offset[N, O, *S'']; W[M, C, {kernel}], b[M] -> Y[N, M, *S'']"
 
 
+def _local_convolution(op: OpView, _: Sequence[Shape | None]) -> str:
+    """A kernel at each position of the result; with order="NHWC" its channels come last, those of the result before."""
+    sides, kernel = _window(op)
+    return f"X[N, ^{{group=1}}*C, {sides}]; W[*S'', M, ^C, {kernel}], b[*S'', M] -> Y[N, ^M, *S'']"
+
+
 def _pooling(op: OpView, _: Sequence[Shape | None]) -> str:
     return f"X[N, ^C, {_window(op)[0]}] -> Y[N, ^C, *S']"
 
@@ -72,7 +78,7 @@ SIGNATURES: Final[Mapping[str, Text]] = {
     "Conv Conv1D Conv2D Conv3D ConvRelu Int8Conv Int8ConvRelu": _convolution,
     "ConvTranspose Int8ConvTranspose": _transposed_convolution,
     "DeformConv": _deformable_convolution,
-    "LC LC1D LC2D LC3D": "X; W, b -> Y",
+    "LC LC1D LC2D LC3D": _local_convolution,
     "MaxPool MaxPool1D MaxPool2D MaxPool3D AveragePool AveragePool1D AveragePool2D AveragePool3D LpPool Int8MaxPool "
     "Int8AveragePool": _pooling,
     "ResizeNearest UpsampleBilinear UpsampleNearest PadImage": "X[N, ^C, *S:2] -> Y[N, ^C, *S']",

@@ -19,11 +19,9 @@ def _broadcast(op: OpView, shapes: Shapes) -> str:
     """With ``broadcast``, B has dims of A, from ``axis`` on; else both are broadcast, and ranks alone are known."""
     a, b, *_, y = (None if shape is None else len(shape) for shape in shapes)
     if op.args.integer("broadcast", default=0):
-        if b is None or None not in (shapes[1] or ()):
+        if op.args.integer("axis", default=-1) < 0 or b is None or None not in (shapes[1] or ()):
             return f"A[*A], B[*B{'' if a is None else ':1'}] -> Y[*A]"
         dims = ", ".join(_dims("d", b))
-        if op.args.integer("axis", default=-1) < 0:
-            return f"A[*L, {dims}], B[{dims.replace(',', '?,')}?] -> Y[*L, {dims}]"
         return f"A[*L{{axis=0}}, {dims}, *R], B[{dims}] -> Y[*L, {dims}, *R]"
     known = [rank for rank in (a, b) if rank is not None]
     if len(known) == 2 and shapes[-1] and all(size == 1 for size in shapes[-1]):

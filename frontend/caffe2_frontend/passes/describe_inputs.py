@@ -13,6 +13,7 @@ from caffe2_bridge.cached import cached_property
 from caffe2_bridge.control import all_operators
 from caffe2_bridge.diagnostics import Diagnostic, Location, Severity
 from caffe2_bridge.netdef.views import ArgumentError, NetView, OpView
+from caffe2_bridge.operators import infer_shapes, is_described
 from caffe2_bridge.passes import FunctionalPass
 from caffe2_frontend.input_shapes import InferredShapes, infer_input_shapes
 from caffe2_frontend.input_types import infer_input_types
@@ -136,14 +137,16 @@ def _wrong_arguments(state: Export) -> Iterator[Diagnostic]:
     sound: set[tuple[str, int]] = set()  # operators without arguments, by type and number of operands
     for index, op in state.numbered():
         expected = table.get(op.type)
-        if expected is None or op.proto.domain:
+        if op.proto.domain or (expected is None and not is_described(op.type)):
             continue
         kind = (op.type, len(op.inputs))
         if kind in sound and not op.proto.arg:
             continue
         try:
-            for operand in range(len(op.inputs)):
-                expected(op, operand)
+            infer_shapes(op, [None] * len(op.inputs))
+            if expected is not None:
+                for operand in range(len(op.inputs)):
+                    expected(op, operand)
         except ArgumentError as error:
             yield Diagnostic("invalid-argument", str(error), Location(state.predict.name, index, op.type, op.name))
         else:

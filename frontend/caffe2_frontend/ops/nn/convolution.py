@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from caffe2_bridge.netdef.views import OpView
 from caffe2_bridge.netdef.window import window_argument
 from caffe2_frontend.emit.layout import channels_last, move_first, move_last
 from caffe2_frontend.emit.operand_checks import require_equal, require_groups, require_rank
@@ -26,33 +25,18 @@ from caffe2_frontend.emit.windows.window import (
     caffe_pads,
     check_fits,
     crop_gaps,
-    image_rank,
     read_window,
 )
 from caffe2_frontend.interop.types import TensorInfo
-from caffe2_frontend.lowering.family import Expectation, Family
+from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
 
 family = Family("convolution")
 
-
-def _ranks(weight: int, bias: int, *before: int) -> Expectation:
-    """Describe operands X, ``before``, weight and bias by their ranks.
-
-    ``weight`` and ``bias`` say how many times the spatial dims count in their ranks.
-    """
-
-    def expected(op: OpView, index: int) -> TensorInfo:
-        rank = image_rank(op)
-        if rank is None:
-            return TensorInfo(ir.DataType.FLOAT)
-        ranks = [rank, *before, (rank - 2) * weight + 2, (rank - 2) * bias + 1]
-        return TensorInfo(ir.DataType.FLOAT, (None,) * ranks[index] if index < len(ranks) else None)
-
-    return expected
+_FLOATS = dict.fromkeys(range(4), TensorInfo(ir.DataType.FLOAT))
 
 
-@family.converts("Conv", "Conv1D", "Conv2D", "Conv3D", "ConvRelu", expects=_ranks(1, 0), uniform=True)
+@family.converts("Conv", "Conv1D", "Conv2D", "Conv3D", "ConvRelu", expects=_FLOATS, uniform=True)
 def convolution(op: Op) -> Value:
     """Conv | Conv1D | Conv2D | Conv3D | ConvRelu(X, W[, b]; <window>, group=1, order="NCHW") -> Y.
 
@@ -72,7 +56,7 @@ def convolution(op: Op) -> Value:
     return move_last(op, y, when=window.channels_last)
 
 
-@family.converts("DeformConv", expects=_ranks(1, 0, 4))
+@family.converts("DeformConv", expects=_FLOATS)
 def deformable_convolution(op: Op) -> Value:
     """DeformConv(X, offset, W[, b]; <window>, group=1, deformable_group=1, order="NCHW") -> Y.
 
@@ -94,7 +78,7 @@ def deformable_convolution(op: Op) -> Value:
     return y
 
 
-@family.converts("ConvTranspose", expects=_ranks(1, 0))
+@family.converts("ConvTranspose", expects=_FLOATS)
 def transposed_convolution(op: Op) -> Value:
     """ConvTranspose(X, W[, b]; <window>, adj=0, group=1, order="NCHW") -> Y.
 
@@ -129,7 +113,7 @@ def transposed_convolution(op: Op) -> Value:
     return move_last(op, y, when=window.channels_last)
 
 
-@family.converts("LC", "LC1D", "LC2D", "LC3D", expects=_ranks(2, 1))
+@family.converts("LC", "LC1D", "LC2D", "LC3D", expects=_FLOATS)
 def locally_connected(op: Op) -> Value:
     """LC | LC1D | LC2D | LC3D(X, W[, b]; <window>, group=1, order="NCHW") -> Y.
 

@@ -111,7 +111,7 @@ def _swap_last(op: Op, x: Value) -> Value:
     return op.emit("Transpose", x, perm=[*range(rank - 2), rank - 1, rank - 2])
 
 
-@family.converts("ElementwiseLinear", expects={1: TensorInfo(shape=(None,)), 2: TensorInfo(shape=(None,))})
+@family.converts("ElementwiseLinear")
 @takes(REALS, 0, 1, 2)
 def elementwise_linear(op: Op) -> Value:
     """ElementwiseLinear(X, w, b; axis=1) -> Y: ``Y = X * w + b``.

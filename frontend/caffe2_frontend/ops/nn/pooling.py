@@ -10,7 +10,6 @@ from typing import Any
 
 import onnx_ir as ir
 
-from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.arithmetic import reciprocal
 from caffe2_frontend.emit.layout import move_first, move_last
 from caffe2_frontend.emit.operand_checks import SINGLE, require_dtype, require_rank
@@ -21,7 +20,6 @@ from caffe2_frontend.emit.windows.window import (
     caffe_pads,
     check_fits,
     crop_gaps,
-    image_rank,
     read_pooling_window,
 )
 from caffe2_frontend.interop.types import TensorInfo
@@ -30,18 +28,14 @@ from caffe2_frontend.lowering.op import Op, Value
 
 family = Family("pooling")
 
+_FLOAT = {0: TensorInfo(ir.DataType.FLOAT)}
+
 # The rank of images with three spatial dims.
 _MAX_POOLED_RANK = 5
 _LARGEST_POWER = 1 << 31  # of onnxruntime's poolings
 
 
-def _image(op: OpView, _: int) -> TensorInfo:
-    """Describe the image as float, of the rank that the window's arguments imply."""
-    rank = image_rank(op)
-    return TensorInfo(ir.DataType.FLOAT, None if rank is None else (None,) * rank)
-
-
-@family.converts("MaxPool", "MaxPool1D", "MaxPool2D", "MaxPool3D", expects=_image, uniform=True)
+@family.converts("MaxPool", "MaxPool1D", "MaxPool2D", "MaxPool3D", expects=_FLOAT, uniform=True)
 def max_pool(op: Op) -> Value:
     """MaxPool | MaxPool1D | MaxPool2D | MaxPool3D(X; <window>, order="NCHW") -> Y."""
     op.args.ignore("count_include_pad")
@@ -53,7 +47,7 @@ def max_pool(op: Op) -> Value:
     return move_last(op, y, when=window.channels_last)
 
 
-@family.converts("AveragePool", "AveragePool1D", "AveragePool2D", "AveragePool3D", expects=_image, uniform=True)
+@family.converts("AveragePool", "AveragePool1D", "AveragePool2D", "AveragePool3D", expects=_FLOAT, uniform=True)
 def average_pool(op: Op) -> Value:
     """AveragePool | AveragePool1D | AveragePool2D | AveragePool3D(X; <window>, count_include_pad=0, order="NCHW") -> Y.
 
@@ -72,7 +66,7 @@ def average_pool(op: Op) -> Value:
     return move_last(op, y, when=window.channels_last)
 
 
-@family.converts("LpPool", expects=_image)
+@family.converts("LpPool", expects=_FLOAT)
 def lp_pool(op: Op) -> Value:
     """LpPool(X; <window>, p=2.0, order="NCHW") -> Y.
 
