@@ -9,8 +9,8 @@ results. Equal symbols are equal sizes. What is not named, or named without brac
 ``*S``         any number of dims, the same wherever ``*S`` stands; ``S`` alone is one dim with all their elements
 ``*S'``        as many dims as ``*S``, of other sizes
 ``~K``         any number of dims, here and now, with ``K`` elements together
-``+J``         a dim whose sizes in all operands of the name add up to ``J``; alone on a result, the other way around
-``*S{2}``      exactly two dims; from -1 on, so many that one dim less is left from there on
+``+J``         a dim of each operand, or result, of the name: together they are ``J`` long
+``*S{2}``      two dims; ``*S{-2}``: all but the last two of the operand
 ``*S:2``       usually two dims
 ``C?``         usually this dim: nothing follows from it
 ``X...[C]``    one operand or more
@@ -73,7 +73,7 @@ class Operand:
     is_parameter: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Signature:
     """The operands and results of an operator."""
 
@@ -103,8 +103,16 @@ class Signature:
         Returns:
             The shapes, in which everything that is known is kept. Those with another rank than the signature's stay.
         """
-        operands = [*_spread(self.inputs, len(inputs)), *_spread(self.outputs, len(outputs))]
-        return _Solver(operands, [*inputs, *outputs], differs).solve(usual=usual)
+        if differs is None:
+            known = (None if shape is None else tuple(shape) for shape in (*inputs, *outputs))
+            return list(_inferred(self, len(inputs), tuple(known), usual))
+        return _Solver(self, len(inputs), [*inputs, *outputs], differs).solve(usual=usual)
+
+
+@lru_cache(maxsize=4096)
+def _inferred(signature: Signature, inputs: int, shapes: tuple[Any, ...], usual: bool) -> tuple[Shape | None, ...]:
+    """The shapes for numbers, remembered: layers of a net are often alike."""
+    return tuple(_Solver(signature, inputs, shapes, None).solve(usual=usual))
 
 
 def _spread(operands: Sequence[Operand], count: int) -> Iterator[Operand]:
@@ -152,8 +160,12 @@ def _number(text: str | None) -> int | None:
 class _Solver:
     """Finds lengths of groups, then sizes of dims."""
 
-    def __init__(self, operands: Sequence[Operand], shapes: Sequence[Shape | None], differs: Differs | None) -> None:
-        self._operands, self._shapes, self._differs = operands, shapes, differs
+    def __init__(
+        self, signature: Signature, inputs: int, shapes: Sequence[Shape | None], differs: Differs | None
+    ) -> None:
+        outputs = len(shapes) - inputs
+        self._operands = [*_spread(signature.inputs, inputs), *_spread(signature.outputs, outputs)]
+        self._shapes, self._differs = shapes, differs
         self._lengths: dict[Key, int] = {}
         self._sizes: dict[Key, Any] = {}
 
