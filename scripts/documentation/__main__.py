@@ -11,6 +11,7 @@ from typing import Final
 
 from documentation.drawings import table_of_rooms, write_drawings
 from documentation.notebooks import write_tutorials
+from documentation.operators import operators_page
 from documentation.pages import ROOT, navigation, write_pages
 from documentation.reference import write_reference
 
@@ -27,6 +28,7 @@ def write_sources(folder: Path, *, run_tutorials: bool) -> None:
     page = folder / "architecture.md"
     page.write_text(page.read_text(encoding="utf-8").replace(_ROOMS, "".join(table_of_rooms())), encoding="utf-8")
     write_reference(folder / "reference")
+    (folder / "reference" / "operators.md").write_text("\n".join(operators_page()), encoding="utf-8")
     write_tutorials(folder / "tutorials", run=run_tutorials)
 
 

@@ -44,6 +44,20 @@ def has_parameters(op_type: str) -> bool:
     return signature is not None and any(operand.is_parameter for operand in signature.inputs)
 
 
+def signature_text(op: OpView, shapes: Sequence[Shape | None] = ()) -> str | None:
+    """The signature of an operator as it is written; see :func:`signature_of`."""
+    text = _BY_TYPE.get(op.type)
+    if text is None or isinstance(text, str):
+        return text
+    count = max(len(op.inputs) + len(op.outputs), _FEWEST)
+    return text(op, [*shapes, *[None] * (count - len(shapes))])
+
+
+def described_types() -> Sequence[str]:
+    """The operator types that have a signature."""
+    return sorted(_BY_TYPE)
+
+
 def signature_of(op: OpView, shapes: Sequence[Shape | None] = ()) -> Signature | None:
     """The signature of an operator; None if its type is not described.
 
@@ -53,12 +67,9 @@ def signature_of(op: OpView, shapes: Sequence[Shape | None] = ()) -> Signature |
 
     Raises ArgumentError if an argument that it depends on is of another kind.
     """
-    text = _BY_TYPE.get(op.type)
-    if text is None or op.proto.domain:
+    text = None if op.proto.domain else signature_text(op, shapes)
+    if text is None:
         return None
-    if not isinstance(text, str):
-        count = max(len(op.inputs) + len(op.outputs), _FEWEST)
-        text = text(op, [*shapes, *[None] * (count - len(shapes))])
 
     def argument(found: re.Match[str]) -> str:
         group, name, default = found.groups()
