@@ -72,6 +72,8 @@ EVALUATOR_FAULTS: Final = {
     "models/lstm_train": _BACKWARD,
     "nets/crf_test": _BACKWARD,
     "nets/recurrent_net_executor_test": _BACKWARD,
+    "models/basic_rnn_relu": "its RNN has no activation Relu",
+    "models/basic_rnn_tanh": "its RNN does not read sequence lengths",
     "models/gru": "its GRU does not read sequence lengths",
     "models/gru_linear_before_reset": "its GRU does not read sequence lengths",
 }
