@@ -109,6 +109,12 @@ class Inputs(dict[str, Value]):
     kind: Kind
     listed: Sequence[object]
 
+    def replacing(self, values: dict[str, Value]) -> Inputs:
+        """The inputs that decide the kind, with other values of the same types and shapes for some of them."""
+        found = Inputs({name: self[name] for name in self.kind.names if name in self} | values)
+        found.kind = self.kind
+        return found
+
 
 class Last(NamedTuple):
     """What the last run leaves, to recognize the inputs of the next: their kind, values by name, and the inputs."""

@@ -209,10 +209,10 @@ class BufferPool:
         else:
             arrays = [given[blob] for blob in self._inputs.values()]
             before, self._shapes = self._shapes, [array.shape for array in arrays]
-            small = all(array.nbytes <= COPIED for array in arrays) and _total_bytes(results) <= _SMALL_OUTPUTS
-            if self._shapes != before or not small:
+            if self._shapes != before:
                 return
-            sized = self._session.sized_outputs()
+            small = all(array.nbytes <= COPIED for array in arrays) and _total_bytes(results) <= _SMALL_OUTPUTS
+            sized = self._session.sized_outputs() if small else frozenset()
             like = {name: value for name, value in results.items() if name in sized and _is_numeric(value)}
             if not sized.intersection(results):
                 self._turn_off()

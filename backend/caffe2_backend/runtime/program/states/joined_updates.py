@@ -15,6 +15,7 @@ from itertools import groupby
 from math import prod
 from typing import Final
 
+import numpy as np
 import onnx_ir as ir
 
 from caffe2_backend.runtime.program.buffers.buffer_set import JoinedBuffer
