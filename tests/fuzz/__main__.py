@@ -11,7 +11,7 @@ import click
 # The module that has the command ``main``, and what it searches for.
 FUZZERS: Final[Mapping[str, tuple[str, str]]] = {
     "deviations": (
-        "fuzz.exact.deviations.document",
+        "fuzz.exact.document",
         "Nothing: writes docs/deviations.md, what `exact` does not count.",
     ),
     "exact": ("fuzz.exact.command", "Operators and small nets that compute something else than in real Caffe2."),

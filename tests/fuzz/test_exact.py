@@ -16,8 +16,6 @@ from conformance.recording import ArgumentValue, operator, read_spec
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend import to_onnx
 from fuzz.exact.command import Results
-from fuzz.exact.deviations.document import TARGET, render
-from fuzz.exact.deviations.table import deviation
 from fuzz.exact.drawing.draw import draw_batch, vary
 from fuzz.exact.drawing.drawn import Drawn
 from fuzz.exact.drawing.roles import Kind, draw_role, role_of
@@ -93,152 +91,34 @@ def test_models_are_mutated_by_seed() -> None:
     assert len({*results} - {before}) > 5
 
 
-def test_a_deviation_has_a_type_and_a_cause() -> None:
-    nan = drawn("MaxPool", np.full((1, 1, 2, 2), np.nan, np.float32))
-    finite = drawn("MaxPool", np.ones((1, 1, 2, 2), np.float32))
-    other = drawn("Relu", np.full((1, 1, 2, 2), np.nan, np.float32))
-    result = {"y": np.ones(1, np.float32)}
-    assert deviation(nan, result, result)
-    assert not deviation(finite, result, result)
-    assert not deviation(other, result, result)
+def test_operators_whose_results_are_overwritten_are_not_needed() -> None:
+    fills = [operator("ConstantFill", [], outputs, shape=[1]) for outputs in (["a", "b"], ["a"])]
+    relu = operator("Relu", ["a"], ["y"])
+    case = Drawn("net", NetDef(op=[*fills, relu], external_output=["y"]), {})
+    needed = case.needed()
+    assert list(needed.net.op) == [fills[1], relu]
+    assert needed.needed() is needed
 
 
-@pytest.mark.parametrize(
-    ("case", "deviates"),
-    [
-        (drawn("CopyRowsToTensor", np.ones((2, 3), np.float32), np.array([0, 1]), np.ones(3, np.float32)), False),
-        (drawn("CopyRowsToTensor", np.ones((2, 3), np.float32), np.array([0, 2]), np.ones(3, np.float32)), True),
-        (drawn("CopyRowsToTensor", np.ones((2, 3), np.float32), np.array([-1]), np.ones(3, np.float32)), True),
-        (drawn("MultiClassAccuracy", np.ones((1, 2), np.float32), np.array([1], np.int32)), False),
-        (drawn("MultiClassAccuracy", np.ones((1, 2), np.float32), np.array([2], np.int32)), True),
-        (drawn("QuantDecode", np.ones(3), np.array([2]), np.array([0, 1])), False),
-        (drawn("QuantDecode", np.ones(3), np.array([2]), np.array([0, 3])), True),
-        (drawn("FlexibleTopKGradient", np.ones((4, 2)), np.ones(4), np.ones(4), np.array([1, 0, 1, 2])), True),
-        (drawn("GatherPadding", np.ones(4), np.array([2, 2])), False),
-        (drawn("GatherPadding", np.ones(4), np.array([2, 2]), end_padding_width=2), True),
-        (drawn("SparseFtrl", np.ones((2, 3)), np.ones(12), np.array([1]), np.ones((1, 3))), False),
-        (drawn("SparseFtrl", np.ones((2, 3)), np.ones(13), np.array([1]), np.ones((1, 3))), True),
-        (drawn("SparseFtrl", np.ones((2, 3)), np.ones(12), np.array([1]), np.ones((1, 2))), True),
-        (drawn("ByteWeightDequant", np.ones(6, np.uint8), shape=[2, 3]), False),
-        (drawn("ByteWeightDequant", np.ones(5, np.uint8), shape=[2, 3]), True),
-        (drawn("MatMul", np.ones((2, 3)), np.ones((3, 4)), np.ones((4, 2))), False),
-        (drawn("MatMul", np.ones((2, 3)), np.ones((3, 4)), np.ones((2, 3))), True),
-        (drawn("MatMul", np.ones((3, 2)), np.ones((4, 3)), np.ones(8), trans_a=1, trans_b=1), False),
-        (drawn("MatMul", np.ones((3, 2)), np.ones((4, 3)), np.ones(9), trans_a=1, trans_b=1), True),
-    ],
-)
-def test_a_model_may_fail_where_caffe2_does_not_compare_operands(case: Drawn, deviates: bool) -> None:
-    assert bool(deviation(case, {}, {})) == deviates
+def test_operators_of_bodies_that_write_nothing_that_is_read_are_not_needed() -> None:
+    fills = [operator("ConstantFill", [], [name], shape=[1]) for name in ("x", "dead")]
+    branch = operator("If", ["x"], ["x"], then_net=NetDef(op=fills), else_net=NetDef(op=fills[:1]))
+    case = Drawn("net", NetDef(op=[branch], external_output=["x"]), {"x": np.ones(1, np.float32)})
+    needed = case.needed()
+    assert [list(arg.n.op) for arg in needed.net.op[0].arg] == [fills[:1], fills[:1]]
+    assert len(case.net.op[0].arg[0].n.op) == 2
+    assert needed.needed() is needed
 
 
-def test_coordinates_that_are_not_finite_deviate() -> None:
-    result = {"y": np.ones(1, np.float32)}
-    infinite = np.array([np.inf, 0], np.float32)
-    assert deviation(drawn("ATen", np.ones(1), infinite, operator="grid_sampler"), result, result)
-    assert not deviation(drawn("ATen", np.ones(1), np.zeros(2), operator="grid_sampler"), result, result)
-    image = np.ones((1, 1, 1, 4))
-    assert deviation(drawn("ATen", image, np.array([1e9, 0]), operator="grid_sampler"), result, result)
-    assert not deviation(drawn("ATen", image, np.array([1e8, 0]), operator="grid_sampler"), result, result)
-    assert not deviation(drawn("ATen", np.ones(1), operator="grid_sampler"), result, result)
-    assert not deviation(drawn("ATen", np.ones(1), infinite, operator="add"), result, result)
-
-
-def test_gradients_of_which_caffe2_does_not_compare_the_operands() -> None:
-    book, codes, dy = np.ones(2, np.float32), np.array([0, 1], np.uint8), np.ones(2, np.float32)
-    assert not deviation(drawn("QuantDecodeGradient", book, codes, codes, dy, dy), {}, {})
-    assert deviation(drawn("QuantDecodeGradient", book, codes, codes + 1, dy, dy), {}, {})
-    assert not deviation(drawn("QuantDecodeGradient", book, codes, np.array([7.0, 8.0])), {}, {})
-    lengths, indices = np.array([2, 1]), np.array([[1, 0], [0, -1]])
-    assert not deviation(drawn("LengthsTopKGradient", lengths, indices, np.ones(4)), {}, {})
-    assert deviation(drawn("LengthsTopKGradient", lengths, indices + 1, np.ones(4)), {}, {})
-    weights, rows, shape = np.ones(3), np.ones((2, 4)), np.array([3, 2, 4])
-    assert not deviation(drawn("ReduceFrontWeightedSumGradient", weights, rows, shape), {}, {})
-    assert deviation(drawn("ReduceFrontWeightedSumGradient", weights, rows, shape + 1), {}, {})
-
-
-@pytest.mark.parametrize(
-    ("kind", "features", "rows"),
-    [
-        ("SingleScalar", [np.array([True, False]), np.array([True, True])], 3),
-        ("SingleList", [np.array([2, 5]), np.array([True, False])], 2),
-        ("MultiScalar", [np.array([2, 1]), np.array([0, 1])], 4),
-        ("MultiMap", [np.array([2, 1]), np.array([3, 0, 1])], 4),
-    ],
-)
-def test_merged_features_have_as_many_values_as_their_gradient(
-    kind: str, features: list[np.ndarray[tuple[int, ...], np.dtype[np.generic]]], rows: int
-) -> None:
-    op_type = f"Merge{kind}FeatureTensorsGradient"
-    assert not deviation(drawn(op_type, *features, np.ones(rows)), {}, {})
-    assert deviation(drawn(op_type, *features, np.ones(rows + 1)), {}, {})
-    assert deviation(drawn(op_type, features[0][:1], *features[1:], np.ones(rows)), {}, {})
-
-
-def test_sizes_of_yellow_fin_and_of_hierarchies() -> None:
-    def yellow_fin(width: int, memory: int, iteration: int = 1) -> Drawn:
-        sizes = (3, 3, 1, 1, width, 3, 3, memory, 3)
-        return drawn("YellowFin", *(np.ones(size) for size in sizes), np.array([iteration]), curv_win_width=5)
-
-    assert not deviation(yellow_fin(5, 5), {}, {})
-    assert deviation(yellow_fin(4, 5), {}, {})
-    assert deviation(yellow_fin(5, 4), {}, {})
-    assert deviation(yellow_fin(5, 5, 0), {}, {})
-
-    # One word, 7, whose path has one node of two classes from row 1 on.
-    hierarchy = bytes([18, 10, 8, 7, 18, 6, 8, 1, 16, 2, 24, 0])
-    x, weights, labels = np.ones((2, 3)), np.ones((3, 3)), np.array([7, 7])
-
-    def softmax(*operands: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> Drawn:
-        return drawn("HSoftmaxGradient", *operands, hierarchy=hierarchy)
-
-    assert not deviation(softmax(x, weights, np.ones(3), labels, np.ones(8), np.ones(2)), {}, {})
-    assert deviation(softmax(x, weights, np.ones(3), labels, np.ones(7), np.ones(2)), {}, {})
-    assert deviation(softmax(x, weights, np.ones(3), labels[:1], np.ones(4), np.ones(2)), {}, {})
-    assert deviation(softmax(x, weights[:2], np.ones(2), labels, np.ones(8), np.ones(2)), {}, {})
-
-
-def test_results_of_training_that_alone_are_not_finite_differ() -> None:
-    finite, infinite = {"y": np.ones(2, np.float32)}, {"y": np.array([1, np.inf], np.float32)}
-    other = {"y": np.array([np.inf, 1], np.float32)}
-    case = drawn("FCGradient", np.ones(2), np.ones(2), np.ones(2))
-    assert not deviation(case, infinite, finite)
-    assert deviation(case, infinite, other)
-    special = np.array([np.inf, 1])
-    assert deviation(drawn("FCGradient", special, np.ones(2), np.ones(2)), infinite, finite)
-    assert not deviation(drawn("TanhGradient", np.ones(2), special), infinite, finite)
-    assert deviation(drawn("LambdaRankNdcg", np.ones(2), np.ones(2)), infinite, finite)
-
-
-def test_maxima_of_negative_infinities_are_the_lowest_number() -> None:
-    infinite, lowest = (np.array([1, value], np.float32) for value in (-np.inf, np.finfo(np.float32).min))
-    case = drawn("MaxPool", np.ones(2, np.float32))
-    assert deviation(case, {"y": infinite}, {"y": lowest})
-    assert not deviation(case, {"y": infinite}, {"y": np.ones(2, np.float32)})
-    assert not deviation(case, {"y": lowest}, {"y": infinite})
-    assert deviation(drawn("MaxPool", np.ones(2, np.float32), order="NHWC"), {"y": lowest}, {"y": infinite})
-
-
-def test_an_unstable_sort_needs_more_than_16_equal_scores() -> None:
-    expected, actual = {"y": np.ones(1)}, {"y": np.zeros(1)}
-    lengths = np.array([17, 0])
-    assert deviation(drawn("LambdaRankNdcg", np.ones(17), np.arange(17.0), lengths), expected, actual)
-    assert not deviation(drawn("LambdaRankNdcg", np.ones(16), np.arange(16.0), lengths), expected, actual)
-    assert not deviation(drawn("LambdaRankNdcg", np.arange(17.0), np.arange(17.0), lengths), expected, actual)
-
-
-def test_gradients_of_no_elements_are_zeros_of_float() -> None:
-    case = drawn("FCGradient", np.ones((0, 3)), np.ones((4, 3)), np.ones((0, 4)))
-    zeros = {"y": np.zeros(4, np.float32)}
-    assert deviation(case, zeros, {"y": np.zeros(4)})
-    assert not deviation(case, zeros, {"y": np.ones(4)})
-    assert not deviation(drawn("FCGradient", *(np.ones((2, 2)) for _ in range(3))), zeros, {"y": np.zeros(4)})
-
-
-def test_only_batches_without_sequences_are_not_run() -> None:
-    weights = np.ones((4, 3), np.float32)
-    assert deviation(drawn("RecurrentNetwork", np.ones((2, 0, 3)), weights), {}, {})
-    assert not deviation(drawn("RecurrentNetwork", np.ones((0, 2, 3)), weights), {}, {})
-    assert deviation(drawn("InferenceLSTM", np.ones((0, 2, 3)), weights), {}, {})
+def test_a_branch_that_does_not_write_what_it_lists_is_not_needed() -> None:
+    body = NetDef(op=[operator("Relu", ["x"], ["other"])])
+    branch = operator("If", ["c", "x"], ["y"], then_net=body)
+    net = NetDef(op=[branch, operator("Copy", ["x"], ["z"])], external_output=["y", "z"])
+    assert [op.type for op in Drawn("net", net, {}).needed().net.op] == ["Copy"]
+    body.op[0].output[0] = "y"
+    branch = operator("If", ["c", "x"], ["y"], then_net=body)
+    net = NetDef(op=[branch, operator("Copy", ["x"], ["z"])], external_output=["y", "z"])
+    assert [op.type for op in Drawn("net", net, {}).needed().net.op] == ["If", "Copy"]
 
 
 @pytest.mark.parametrize("names", [("program",), ("program/control", "program/chain")])
@@ -247,10 +127,6 @@ def test_programs_are_drawn_by_name(names: tuple[str, ...]) -> None:
     kinds = {case.label.removesuffix(" with gradients") for case in cases}
     assert kinds <= {"program/recurrent", "program/control", "program/chain"}
     assert names == ("program",) or kinds <= set(names)
-
-
-def test_the_page_of_deviations_is_up_to_date() -> None:
-    assert TARGET.read_text(encoding="utf-8") == render(), "run scripts/fuzz deviations"
 
 
 def test_cases_of_one_net_have_its_ranks_and_element_types() -> None:

@@ -18,7 +18,7 @@ from fuzz.exact.drawing.draw import chosen_groups
 from fuzz.exact.lane import Batch, Judged, Lane, lost
 from fuzz.exact.spec import spec
 from fuzz.exact.tally import Tally
-from fuzz.exact.verdict import FAULTS, SHOWN, Outcome, Verdict
+from fuzz.exact.verdict import FAULTS, Outcome, Verdict
 
 # Of a batch whose process does not answer: longer than a worker itself takes over one (fuzz.exact.lane).
 _BATCH_SECONDS = 1800.0
@@ -52,8 +52,9 @@ def main(
 ) -> None:
     """Compare the conversion with real Caffe2 on operators and small nets drawn at random.
 
-    A fault is a case that computes something else, fails to run or crashes where Caffe2 runs, or that the conversion
-    computes although Caffe2's schema refuses it. Ends with status 1 if there is one.
+    A fault is a case inside of the domain of its operators that computes something else, fails to run or crashes where
+    Caffe2 runs, or that the conversion computes although Caffe2's schema refuses it; and any case that ends with an
+    exception that is not the project's. Ends with status 1 if there is one.
     """
     names = tuple(filter(None, types.split(",")))
     try:
@@ -121,7 +122,7 @@ class Results:
             self._kinds[verdict.key] += 1
             if verdict.key not in self._first:
                 self._first[verdict.key] = (judged.batch, verdict)
-                if self._folder is not None and verdict.outcome in SHOWN and verdict.drawn is not None:
+                if self._folder is not None and verdict.outcome in FAULTS and verdict.drawn is not None:
                     self._folder.mkdir(parents=True, exist_ok=True)
                     name = f"{verdict.drawn.types[0]}_{judged.batch.seed}_{judged.batch.number}_{len(self._first)}.py"
                     (self._folder / name).write_text(spec(verdict, _command(judged.batch)))
@@ -130,7 +131,7 @@ class Results:
         """Print the kinds of faults, most frequent first, then how many cases ended how."""
         for key, count in self._kinds.most_common():
             batch, verdict = self._first[key]
-            if verdict.outcome in SHOWN or (all_reasons and verdict.outcome is not Outcome.EQUAL):
+            if verdict.outcome in FAULTS or (all_reasons and verdict.outcome is not Outcome.EQUAL):
                 click.echo(f"{count} x {key}\n    {_command(batch)}\n    {verdict.detail.splitlines()[:3]}")
         for outcome in Outcome:
             click.echo(f"{self.outcomes[outcome]:8} {outcome}")

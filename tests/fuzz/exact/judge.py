@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -21,13 +22,12 @@ from caffe2_bridge.netdef.views import NetView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_bridge.schemas import count_violation, operator_schema
 from caffe2_frontend import to_onnx
-from fuzz.exact.deviations.causes import leaves_the_range, small
-from fuzz.exact.deviations.forward import are_of_other_sizes
-from fuzz.exact.deviations.table import ABSORBS, LEAVES_THE_RANGE, deviation
+from fuzz.exact.deviations import deviation
+from fuzz.exact.drawing.domain import outside
 from fuzz.exact.drawing.drawn import Drawn
 from fuzz.exact.drawing.structure import UNARY
 from fuzz.exact.roundings import NUDGES, RUN_SECONDS, Spread, nudged, rounded_runs
-from fuzz.exact.verdict import Outcome, Verdict
+from fuzz.exact.verdict import FAULTS, Outcome, Verdict
 
 _SCHEMA: Final = "did not pass schema checking"
 _INTERNAL: Final = "internal-error"
@@ -47,14 +47,16 @@ class Loaded:
     outputs: tuple[str, ...]
     shapes: Mapping[str, tuple[int, ...]] | None
 
-    def serves(self, drawn: Drawn, real: OracleResult) -> bool:
-        """Whether another case of the net would be converted to the same model."""
-        same = self.shapes is None or self.shapes == {name: array.shape for name, array in drawn.inputs.items()}
-        return same and (bool(real.error) or tuple(real.outputs) == self.outputs)
+    def serves(self, drawn: Drawn) -> bool:
+        """Whether another case of the net would be converted to the same model, if it has the same outputs."""
+        return self.shapes is None or self.shapes == {name: array.shape for name, array in drawn.inputs.items()}
 
 
 class Judge:
-    """Judges cases with real Caffe2; ``witness`` is a second process, in which unwritten memory holds other bytes."""
+    """Judges cases inside of the domain with real Caffe2, and that others return or raise.
+
+    ``witness`` is a second process of real Caffe2, in which unwritten memory holds other bytes.
+    """
 
     def __init__(self, oracle: OracleServer, witness: OracleServer) -> None:
         self._oracle, self._witness = oracle, witness
@@ -62,18 +64,22 @@ class Judge:
     def __call__(self, drawn: Drawn) -> Verdict:
         """Judge a case. What goes wrong in the conversion is the verdict, not an exception."""
         drawn = drawn.declared()
+        if reason := outside(drawn):
+            return returns(drawn, reason)
         return self.first(drawn, self._oracle.run_all([run_of(drawn)])[0])[0]
 
     def first(self, drawn: Drawn, real: OracleResult | OracleDiedError) -> tuple[Verdict, Loaded | None]:
         """Judge a case that has run in real Caffe2; with the model, where onnxruntime loads one."""
         if isinstance(real, OracleDiedError):
-            return self._crash(drawn) or Verdict(Outcome.DIED, str(real), drawn), None
+            verdict = returns(drawn, str(real))
+            return (verdict if verdict.outcome in FAULTS else replace(verdict, outcome=Outcome.DIED)), None
         loaded = self._load(drawn, real)
         return (loaded, None) if isinstance(loaded, Verdict) else (self._compare(drawn, real, loaded), loaded)
 
     def another(self, drawn: Drawn, real: OracleResult | OracleDiedError, loaded: Loaded) -> Verdict:
         """Judge a case of the same net as ``loaded``, converted by itself unless it ends as most do."""
-        if isinstance(real, OracleResult) and loaded.serves(drawn, real):
+        same = isinstance(real, OracleResult) and (bool(real.error) or tuple(real.outputs) == loaded.outputs)
+        if isinstance(real, OracleResult) and same and loaded.serves(drawn):
             try:
                 values = loaded.runnable.run(_fed(drawn))
             except Exception as error:  # noqa: BLE001 - whatever onnxruntime raises
@@ -101,7 +107,12 @@ class Judge:
         try:
             runnable = OnnxRuntime(model, RUN_SECONDS)
         except Exception as error:  # noqa: BLE001 - whatever onnxruntime raises
-            return _unloadable(drawn, real, f"the model does not load: {first_line(error)}")
+            detail = f"the model does not load: {first_line(error)}"
+            return (
+                Verdict(Outcome.BOTH_REFUSE, detail, drawn)
+                if real.error
+                else self._fault(Outcome.CRASHED, drawn, detail)
+            )
         shapes = {name: array.shape for name, array in drawn.inputs.items()} if with_sizes else None
         return Loaded(runnable, model, outputs, shapes)
 
@@ -113,10 +124,7 @@ class Judge:
                 if isinstance(error, TimeoutError):
                     return self._computed(drawn, real)
                 return Verdict(Outcome.BOTH_REFUSE, first_line(error), drawn)
-            if reason := self._deviation(drawn, {}, {}):
-                return Verdict(Outcome.DEVIATES, reason, drawn)
-            outcome = Outcome.CONTRADICTS if self._contradicts(drawn) else Outcome.FAILS
-            return self._undetermined(drawn) or Verdict(outcome, first_line(error), drawn)
+            return self._fault(Outcome.FAILS, drawn, first_line(error))
         if real.error:
             return self._computed(drawn, real)
         computed = dict(zip(loaded.outputs, values, strict=True))
@@ -130,42 +138,41 @@ class Judge:
         try:
             values = loaded.runnable.plain.run(_fed(drawn))
         except Exception as error:  # noqa: BLE001 - whatever onnxruntime raises
-            return Verdict(Outcome.FAILS, f"{UNOPTIMIZED}: {first_line(error)}", drawn)
+            return self._fault(Outcome.FAILS, drawn, f"{UNOPTIMIZED}: {first_line(error)}")
         computed = dict(zip(loaded.outputs, values, strict=True))
         wrong = [f"{UNOPTIMIZED}: {text}" for text in mismatches(real.outputs, computed)]
         return self._differs(drawn, real, loaded, computed, wrong) if wrong else Verdict(Outcome.EQUAL, "", drawn)
-
-    def _crash(self, drawn: Drawn) -> Verdict | None:
-        """The verdict on an exception that escapes the conversion, if one does."""
-        try:
-            export(drawn, drawn.outputs)
-        except BridgeError as error:
-            return Verdict(Outcome.CRASHED, reasons(error), drawn) if is_fault(error) else None
-        except Exception:  # noqa: BLE001 - an exception that escapes is one of the verdicts
-            return Verdict(Outcome.CRASHED, escaped(), drawn)
-        return None
 
     def _differs(
         self, drawn: Drawn, real: OracleResult, loaded: Loaded, computed: Mapping[str, Array], wrong: list[str]
     ) -> Verdict:
         """Tell apart what is wrong from what real Caffe2 does not determine."""
-        detail = "\n".join(wrong)
-        if (undetermined := self._undetermined(drawn)) is not None:
-            return undetermined
+        verdict = self._fault(Outcome.DIFFERENT, drawn, "\n".join(wrong))
+        if verdict.outcome is not Outcome.DIFFERENT:
+            return verdict
         if reason := self._deviation(drawn, real.outputs, computed):
-            return Verdict(Outcome.DEVIATES, reason, drawn)
-        if self._agrees_on_small(drawn, loaded):
-            overflows = leaves_the_range(drawn, real.outputs, computed)
-            return Verdict(Outcome.DEVIATES, LEAVES_THE_RANGE if overflows else ABSORBS, drawn)
+            return replace(verdict, outcome=Outcome.DEVIATES, detail=reason)
         # The inputs of a recurrent net do not tell what roundings of its steps change.
         steps = any(op.type.startswith("RecurrentNetwork") for op in all_operators(NetView(drawn.net)))
         roundings = rounded_runs(loaded.model, loaded.outputs, _fed(drawn)) if steps else ()
         settled = self._settled(drawn, real, computed, roundings)
         if not mismatches(real.outputs, settled):
-            return Verdict(Outcome.ILL_CONDITIONED, detail, drawn)
+            return replace(verdict, outcome=Outcome.ILL_CONDITIONED)
         if reason := deviation(drawn, real.outputs, settled):
-            return Verdict(Outcome.DEVIATES, reason, drawn)
-        return Verdict(Outcome.CONTRADICTS if self._contradicts(drawn) else Outcome.DIFFERENT, detail, drawn)
+            return replace(verdict, outcome=Outcome.DEVIATES, detail=reason)
+        return verdict
+
+    def _fault(self, outcome: Outcome, drawn: Drawn, detail: str) -> Verdict:
+        """The verdict on a case that ends otherwise than in real Caffe2, unless this does not determine how.
+
+        An operator whose operands others compute may be outside of its domain.
+        """
+        verdict, blobs = self._undetermined(drawn)
+        if verdict is not None:
+            return verdict
+        if reason := outside(drawn, blobs):
+            return Verdict(Outcome.OUTSIDE, reason, drawn)
+        return Verdict(outcome, detail, drawn)
 
     def _computed(self, drawn: Drawn, real: OracleResult) -> Verdict:
         """The verdict on a case that real Caffe2 refuses; the export drops operators that the outputs do not need."""
@@ -177,19 +184,15 @@ class Judge:
                 outcome = Outcome.COMPUTED_SCHEMA
         return Verdict(outcome, first_line(real.error), drawn)
 
-    def _contradicts(self, drawn: Drawn) -> bool:
-        """Whether operands have sizes that do not go together, or may have, where real Caffe2 cannot be asked."""
-        contradict = are_of_other_sizes(drawn, self._oracle.run_all)
-        return drawn.contradicts if contradict is None else contradict
-
-    def _undetermined(self, drawn: Drawn) -> Verdict | None:
+    def _undetermined(self, drawn: Drawn) -> tuple[Verdict | None, Mapping[str, Array]]:
         """The verdict that real Caffe2's results depend on memory that it did not write, or on chance, if they do.
 
-        What is read of other operators is compared, too: of any large number a Softsign is 1.
+        What is read of other operators is compared, too, and returned: of any large number a Softsign is 1.
         """
         run = run_of(drawn)
         ops = drawn.net.op
         between = sorted({name for op in ops for name in op.output} & {name for op in ops for name in op.input})
+        blobs: Mapping[str, Array] = {}
         try:
             # Again, because an earlier case of the same request may have written out of bounds.
             real = self._oracle.run(run)
@@ -197,26 +200,10 @@ class Judge:
             if other is None and between:
                 run = replace(run, outputs=between)
                 real = self._oracle.run(run)
-                other = None if real.error else unlike_run(self._witness, run, real)
+                other, blobs = (None, {}) if real.error else (unlike_run(self._witness, run, real), real.outputs)
         except OracleDiedError as error:
-            return Verdict(Outcome.DIED, str(error), drawn)
-        return None if other is None else Verdict(Outcome.UNDEFINED, other.error, drawn)
-
-    def _agrees_on_small(self, drawn: Drawn, loaded: Loaded) -> bool:
-        """Whether a case has large finite operands, and differs at most for a known reason once they are small."""
-        inputs = {name: small(array) for name, array in drawn.inputs.items()}
-        if all(inputs[name] is array for name, array in drawn.inputs.items()):
-            return False
-        cut = replace(drawn, inputs=inputs)
-        try:
-            real = self._oracle.run(run_of(drawn, inputs))
-            values = loaded.runnable.run(_fed(cut))
-        except Exception:  # noqa: BLE001 - the process of real Caffe2 dies, or whatever onnxruntime raises
-            return False
-        computed = dict(zip(loaded.outputs, values, strict=True))
-        if real.error or not mismatches(real.outputs, computed):
-            return not real.error
-        return bool(self._deviation(cut, real.outputs, computed))
+            return Verdict(Outcome.DIED, str(error), drawn), blobs
+        return None if other is None else Verdict(Outcome.UNDEFINED, other.error, drawn), blobs
 
     def _settled(
         self, drawn: Drawn, real: OracleResult, computed: Mapping[str, Array], roundings: Iterable[Mapping[str, Array]]
@@ -320,12 +307,18 @@ def unlike_run(witness: OracleServer, run: OracleRun, real: OracleResult) -> Ora
     return None
 
 
-def _unloadable(drawn: Drawn, real: OracleResult, detail: str) -> Verdict:
-    """The verdict on a model that onnxruntime does not load."""
-    if real.error:
-        return Verdict(Outcome.BOTH_REFUSE, detail, drawn)
-    reason = deviation(drawn, {}, {})
-    return Verdict(Outcome.DEVIATES, reason, drawn) if reason else Verdict(Outcome.CRASHED, detail, drawn)
+def returns(drawn: Drawn, reason: str, loaded: Loaded | None = None) -> Verdict:
+    """Judge a case with nothing to compare it with, for ``reason``: it returns or raises, as the project may."""
+    try:
+        converted = loaded if loaded and loaded.serves(drawn) else export(drawn, drawn.outputs)[0]
+    except BridgeError as error:
+        return Verdict(*((Outcome.CRASHED, reasons(error)) if is_fault(error) else (Outcome.OUTSIDE, reason)), drawn)
+    except Exception:  # noqa: BLE001 - an exception that escapes is one of the verdicts
+        return Verdict(Outcome.CRASHED, escaped(), drawn)
+    with suppress(Exception):  # one of onnxruntime's: that it ends the process would end this one
+        runnable = converted.runnable if isinstance(converted, Loaded) else OnnxRuntime(converted, RUN_SECONDS)
+        runnable.run(_fed(drawn))
+    return Verdict(Outcome.OUTSIDE, reason, drawn)
 
 
 def _is_of_an_earlier_version(drawn: Drawn) -> bool:

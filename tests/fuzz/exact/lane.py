@@ -13,11 +13,13 @@ from typing import TypeVar
 import numpy as np
 from conformance.oracle import OracleServer
 
+from fuzz.exact.drawing.domain import outside
 from fuzz.exact.drawing.draw import draw_batch, vary
+from fuzz.exact.drawing.drawn import Drawn
 from fuzz.exact.imports import ImportJudge
-from fuzz.exact.judge import Judge, run_of
+from fuzz.exact.judge import Judge, Loaded, returns, run_of
 from fuzz.exact.shrink import shrink
-from fuzz.exact.verdict import SHOWN, Outcome, Verdict
+from fuzz.exact.verdict import FAULTS, Outcome, Verdict
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -85,7 +87,15 @@ def _in_time(cases: Sequence[_T], reals: Sequence[_R], deadline: float) -> Itera
 
 def _is_doubtful(verdict: Verdict) -> bool:
     """Whether a case may have ended as it did because an earlier one of its request wrote out of bounds."""
-    return verdict.outcome in SHOWN or verdict.outcome in {Outcome.DIED, Outcome.UNDEFINED, Outcome.CONTRADICTS}
+    return verdict.outcome in FAULTS or verdict.outcome in {Outcome.DIED, Outcome.UNDEFINED}
+
+
+def _outside(cases: Sequence[tuple[Drawn, Loaded | None]], deadline: float) -> Iterator[Verdict]:
+    """The verdicts on those of some cases that are outside of the domain, until the deadline."""
+    for drawn, loaded in cases:
+        if time.monotonic() < deadline and (reason := outside(drawn)):
+            with suppress(MemoryError):
+                yield returns(drawn, reason, loaded)
 
 
 class Lane:
@@ -110,17 +120,20 @@ class Lane:
     def _compared(self, batch: Batch) -> Judged:
         deadline = time.monotonic() + _BATCH_SECONDS
         firsts = [drawn.declared() for drawn in draw_batch(batch.seed, batch.number, batch.types)]
-        reals = self._oracle.run_all([run_of(drawn) for drawn in firsts], deadline)
-        verdicts: list[Verdict] = []
+        inside = [drawn for drawn in firsts if not outside(drawn)]
+        reals = self._oracle.run_all([run_of(drawn) for drawn in inside], deadline)
+        verdicts = list(_outside([(drawn, None) for drawn in firsts], deadline))
         pairs = []
-        for drawn, real in _in_time(firsts, reals, deadline):
+        for drawn, real in _in_time(inside, reals, deadline):
             with suppress(MemoryError):  # results that are too large to be compared
                 verdict, loaded = self._judge.first(drawn, real)
                 verdicts.append(self._judge(drawn) if _is_doubtful(verdict) else verdict)
                 if loaded is not None:
                     pairs.append((drawn, loaded))
         random = np.random.default_rng([batch.seed, batch.number, 2])
-        others = [(vary(drawn, random), loaded) for drawn, loaded in pairs for _ in range(VARIANTS)]
+        varied = [(vary(drawn, random), loaded) for drawn, loaded in pairs for _ in range(VARIANTS)]
+        verdicts += _outside(varied, deadline)
+        others = [(drawn, loaded) for drawn, loaded in varied if not outside(drawn)]
         reals = self._oracle.run_all([run_of(drawn) for drawn, _ in others], deadline)
         for (drawn, loaded), real in _in_time(others, reals, deadline):
             with suppress(MemoryError):
@@ -128,7 +141,7 @@ class Lane:
         return Judged(batch, tuple(self._shrunk(verdict, batch) for verdict in verdicts), len(firsts))
 
     def _shrunk(self, verdict: Verdict, batch: Batch) -> Verdict:
-        if not batch.shrinks or verdict.outcome not in SHOWN or verdict.key in self._seen:
+        if not batch.shrinks or verdict.outcome not in FAULTS or verdict.key in self._seen:
             return verdict
         self._seen.add(verdict.key)
         return shrink(verdict, self._judge)

@@ -22,16 +22,14 @@ class Outcome(StrEnum):
     ILL_CONDITIONED = "differs as Caffe2's results do for inputs a rounding apart"
     DIED = "Caffe2's process dies"
     DEVIATES = "differs, as documented"
-    CONTRADICTS = "differs or fails on operands that contradict each other"
+    OUTSIDE = "outside of the domain, and returns or raises an error"
     DIFFERENT = "different"
     FAILS = "reports an error while it runs, where Caffe2 does not"
     CRASHED = "crashed"
 
 
 # Outcomes that are faults.
-FAULTS: Final = frozenset({Outcome.DIFFERENT, Outcome.CRASHED, Outcome.COMPUTED_SCHEMA})
-# Outcomes of which the first case of each kind is shown and kept: faults, and what may be one.
-SHOWN: Final = FAULTS | {Outcome.FAILS}
+FAULTS: Final = frozenset({Outcome.DIFFERENT, Outcome.FAILS, Outcome.CRASHED, Outcome.COMPUTED_SCHEMA})
 _NUMBERS: Final = re.compile(r"[-+]?\d[\d.e+-]*|nan|inf|'[^']*'|\"[^\"]*\"|\[[^\]]*\]|\([^)]*\)")
 
 

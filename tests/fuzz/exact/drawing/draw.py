@@ -6,18 +6,21 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 from conformance.corpus import CaseRef, find_cases, is_named, read_case
+from conformance.deviations import DEVIATIONS
+from conformance.outside import OUTSIDE
 
 from caffe2_bridge.proto.caffe2_pb2 import Argument, NetDef
 from fuzz.exact.drawing.arguments import change_argument
+from fuzz.exact.drawing.domain import outside
 from fuzz.exact.drawing.drawn import Drawn
 from fuzz.exact.drawing.operands import change_dtype, change_rank, change_values, resize
-from fuzz.exact.drawing.programs import PROGRAMS, draw_net
+from fuzz.exact.drawing.programs import PROGRAMS, draw_net, with_gradients
 from fuzz.exact.drawing.structure import add_operator, change_operands, put_in_branch
 
 GOLDEN: Final = Path(__file__).resolve().parents[3] / "golden"
@@ -28,16 +31,20 @@ _LARGEST_BYTES: Final = 400_000
 _MOST_OPERATORS: Final = 60
 _MOST_CHANGES: Final = 3
 _VALUES_SHARE: Final = 0.6
+_GRADIENT_SHARE: Final = 0.08
+# Of draws outside of the domain, the share that is kept, and how often one is drawn again.
+_OUTSIDE_SHARE: Final = 0.1
+_MOST_DRAWS: Final = 8
 
 Change = Callable[[Drawn, np.random.Generator], Drawn]
 
 
 @cache
 def groups() -> dict[str, tuple[CaseRef, ...]]:
-    """The recorded operators and nets, by operator type or file."""
+    """The recorded operators and nets inside of their domain, by operator type or file."""
     found: dict[str, list[CaseRef]] = {}
     for ref in find_cases(GOLDEN):
-        if ref.kind != "model":
+        if ref.kind != "model" and ref.id not in {*OUTSIDE, *DEVIATIONS}:
             found.setdefault(ref.group, []).append(ref)
     return {name: tuple(refs) for name, refs in sorted(found.items())}
 
@@ -92,13 +99,29 @@ def draw_batch(seed: int, number: int, types: Sequence[str] = (), changes: int =
         case = cases[int(random.integers(0, len(cases)))]
         if sum(array.nbytes for array in case.inputs.values()) > _LARGEST_BYTES or len(case.net.op) > _MOST_OPERATORS:
             continue
-        yield _changed(Drawn(case.ref.group, case.net, case.inputs, case.quantized), random, known, changes)
+        recorded = Drawn(case.ref.group, case.net, case.inputs, case.quantized)
+        start = replace(recorded, recorded=recorded)
+        yield _inside(partial(_changed, start, random, known, changes), random)
 
 
 def vary(drawn: Drawn, random: np.random.Generator) -> Drawn:
     """The case with other elements or sizes, but with its net, ranks and element types."""
-    for _ in range(int(random.integers(1, 3))):
-        drawn = (change_values if random.random() < _VALUES_SHARE else resize)(drawn, random)
+
+    def change() -> Drawn:
+        varied = drawn
+        for _ in range(int(random.integers(1, 3))):
+            varied = (change_values if random.random() < _VALUES_SHARE else resize)(varied, random)
+        return varied
+
+    return _inside(change, random)
+
+
+def _inside(draw: Callable[[], Drawn], random: np.random.Generator) -> Drawn:
+    """A case that is mostly inside of the domain of its operators."""
+    for _ in range(_MOST_DRAWS):
+        drawn = draw()
+        if not outside(drawn) or random.random() < _OUTSIDE_SHARE:
+            break
     return drawn
 
 
@@ -109,9 +132,7 @@ def _weight(name: str) -> float:
 
 def _changed_program(random: np.random.Generator, kinds: Sequence[str]) -> Drawn:
     drawn = draw_net(str(random.choice(kinds)), random)
-    if random.random() < 0.3:
-        drawn = change_values(drawn, random)
-    return drawn
+    return _inside(lambda: change_values(drawn, random), random) if random.random() < 0.3 else drawn
 
 
 def _changed(drawn: Drawn, random: np.random.Generator, known: Sequence[Argument], most: int) -> Drawn:
@@ -127,4 +148,6 @@ def _changed(drawn: Drawn, random: np.random.Generator, known: Sequence[Argument
     weights = np.array([weight for _, weight in table])
     for index in random.choice(len(table), int(random.integers(min(1, most), most + 1)), p=weights / weights.sum()):
         drawn = table[int(index)][0](drawn, random)
+    if most and random.random() < _GRADIENT_SHARE:  # at last: arguments are those of both operators
+        drawn = with_gradients(drawn, random)
     return replace(drawn, net=drawn.copy_net())

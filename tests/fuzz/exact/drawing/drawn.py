@@ -24,7 +24,8 @@ class Drawn:
         inputs: the arrays by blob; strings are object arrays of str.
         quantized: (scale, zero point) of the inputs that are Int8 tensors.
         trail: what was changed, for reports.
-        contradicts: whether operands were given sizes that do not go together, which many kernels do not check.
+        unrelated: the change that gave operands sizes or numbers that may not go together; empty if there is none.
+        recorded: the case that was changed, if one was.
     """
 
     label: str
@@ -32,7 +33,8 @@ class Drawn:
     inputs: Mapping[str, Array] = field(default_factory=dict, repr=False)
     quantized: Mapping[str, Quantization] = field(default_factory=dict)
     trail: tuple[str, ...] = ()
-    contradicts: bool = False
+    unrelated: str = ""
+    recorded: Drawn | None = field(default=None, repr=False)
 
     @property
     def outputs(self) -> tuple[str, ...]:

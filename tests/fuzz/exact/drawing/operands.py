@@ -35,27 +35,13 @@ def resize(drawn: Drawn, random: np.random.Generator) -> Drawn:
     if keep:
         roles = integer_roles(drawn)
         inputs = {name: _kept(array, roles.get(name), inputs, random) for name, array in inputs.items()}
-    changed = _changed(drawn, inputs, f"{'' if all_axes else 'some '}dims of {old} become {new}")
-    kept = all_axes and keep and not _is_related(old, sizes, drawn)
-    return changed if kept or old == new else replace(changed, contradicts=True)
+    kept = old == new or (all_axes and keep)
+    return _changed(drawn, inputs, f"{'' if all_axes else 'some '}dims of {old} become {new}", goes_together=kept)
 
 
 def _size_with(shape: Sequence[int], axes: Sequence[int], size: int) -> int:
     """How many elements a shape has with other dims along some axes."""
     return prod(size if axis in axes else dim for axis, dim in enumerate(shape))
-
-
-def _is_related(size: int, sizes: Sequence[int], drawn: Drawn) -> bool:
-    """Whether a size may follow from others, or be that of several things: one, none, a multiple, or a fraction.
-
-    With booleans, sizes are also numbers of true elements.
-    """
-    if len(drawn.inputs) < 2:
-        return False
-    if any(array.dtype == bool for array in drawn.inputs.values()):
-        return True
-    others = [other for other in sizes if other > 1 and other != size]
-    return size < 2 or any(size % other == 0 or other % size == 0 for other in others)
 
 
 def change_rank(drawn: Drawn, random: np.random.Generator) -> Drawn:
@@ -76,8 +62,8 @@ def change_rank(drawn: Drawn, random: np.random.Generator) -> Drawn:
             inputs[each] = np.moveaxis(array, axis, 0)[0, ...]
         else:
             inputs[each] = np.zeros(array.shape[:axis] + array.shape[axis + 1 :], array.dtype)
-    changed = _changed(drawn, inputs, f"{', '.join(chosen)} {'gain' if adds else 'lose'} a dim at {axis}")
-    return changed if len(chosen) == len(inputs) else replace(changed, contradicts=True)
+    said = f"{', '.join(chosen)} {'gain' if adds else 'lose'} a dim at {axis}"
+    return _changed(drawn, inputs, said, goes_together=len(chosen) == len(inputs))
 
 
 def change_dtype(drawn: Drawn, random: np.random.Generator) -> Drawn:
@@ -101,7 +87,7 @@ def change_values(drawn: Drawn, random: np.random.Generator) -> Drawn:
     chosen = names if random.random() < 0.4 else [str(random.choice(names))]
     roles = integer_roles(drawn)
     inputs, said = dict(drawn.inputs), []
-    contradicts = drawn.contradicts
+    goes_together = True
     for name in chosen:
         role = roles.get(name)
         if role is not None and (not hard or len(chosen) > 1) and role.kind is not Kind.NUMBERS:
@@ -109,9 +95,16 @@ def change_values(drawn: Drawn, random: np.random.Generator) -> Drawn:
             said.append(f"{name}: {role.kind}")
         else:
             inputs[name], what = draw_values(inputs[name], random, hard=hard)
-            contradicts |= name in roles and len(inputs) > 1  # what indexes, counts or sizes another operand
+            goes_together &= not _counts(drawn, name)
             said.append(f"{name}: {what}")
-    return replace(_changed(drawn, inputs, "; ".join(said)), contradicts=contradicts)
+    return _changed(drawn, inputs, "; ".join(said), goes_together=goes_together)
+
+
+def _counts(drawn: Drawn, name: str) -> bool:
+    """Whether an operand may index, count or size others: integers of none that are negative, beside other types."""
+    array = drawn.inputs[name]
+    others = {each.dtype for each in drawn.inputs.values()} - {array.dtype}
+    return bool(others) and array.dtype.name in {"int32", "int64"} and bool((array >= 0).all())
 
 
 def integer_roles(drawn: Drawn) -> dict[str, Role]:
@@ -139,5 +132,6 @@ def _resized(array: Array, axes: list[int], size: int) -> Array:
     return array
 
 
-def _changed(drawn: Drawn, inputs: dict[str, Array], said: str) -> Drawn:
-    return replace(drawn, inputs=inputs, trail=(*drawn.trail, said))
+def _changed(drawn: Drawn, inputs: dict[str, Array], said: str, *, goes_together: bool = True) -> Drawn:
+    unrelated = drawn.unrelated if goes_together else said
+    return replace(drawn, inputs=inputs, trail=(*drawn.trail, said), unrelated=unrelated)

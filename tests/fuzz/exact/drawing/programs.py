@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from conformance.recording import operator
 from support.cells import FEATURES, WIDTH, Recurrent, fc, feed, masked, weights
@@ -26,7 +28,7 @@ def draw_net(kind: str, random: np.random.Generator) -> Drawn:
     else:
         net, inputs = _chain(random)
     drawn = Drawn(f"program/{kind}", net, inputs).declared()
-    return _with_gradients(drawn, random) if random.random() < 0.5 else drawn
+    return with_gradients(drawn, random) if random.random() < 0.5 else drawn
 
 
 def _operations(
@@ -83,9 +85,12 @@ def _recurrent(
     return cell.net(), {**feed(cell, length, batch), **cell.weights}
 
 
-def _with_gradients(drawn: Drawn, random: np.random.Generator) -> Drawn:
+def with_gradients(drawn: Drawn, random: np.random.Generator) -> Drawn:
     """The net with the gradients of its outputs, or unchanged if it has none."""
+    drawn = drawn.declared()
     floats = [name for name in drawn.outputs if name != "workspaces"]
+    if not floats or drawn.quantized:
+        return drawn
     losses = [str(name) for name in random.choice(floats, int(random.integers(1, len(floats) + 1)), replace=False)]
     try:
         found = add_gradient_operators(drawn.net, losses)
@@ -96,4 +101,4 @@ def _with_gradients(drawn: Drawn, random: np.random.Generator) -> Drawn:
     net.CopyFrom(found.net)
     del net.external_output[:]
     net.external_output.extend([*drawn.outputs, *wanted])
-    return Drawn(f"{drawn.label} with gradients", net, drawn.inputs)
+    return replace(drawn, label=f"{drawn.label} with gradients", net=net, trail=(*drawn.trail, "gradients are added"))

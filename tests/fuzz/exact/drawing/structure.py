@@ -29,13 +29,13 @@ def change_operands(drawn: Drawn, random: np.random.Generator) -> Drawn:
         case 2 if count > 1:
             here, there = (int(i) for i in random.choice(count, 2, replace=False))
             said = f"{op.type} reads input {there} as input {here} too"
+            drawn = _exchanged(drawn, op.input[here], op.input[there], said)
             op.input[here] = op.input[there]
-            drawn = replace(drawn, contradicts=True)
         case 3 if count > 1:
             here, there = (int(i) for i in random.choice(count, 2, replace=False))
             said = f"{op.type} exchanges inputs {here} and {there}"
+            drawn = _exchanged(drawn, op.input[here], op.input[there], said)
             op.input[here], op.input[there] = op.input[there], op.input[here]
-            drawn = replace(drawn, contradicts=True)
         case 4 if len(op.output) > 1:
             said = f"{op.type} loses its last output"
             del op.output[-1]
@@ -52,6 +52,13 @@ def change_operands(drawn: Drawn, random: np.random.Generator) -> Drawn:
     del net.external_output[:]
     net.external_output.extend(outputs)
     return replace(drawn, net=net, inputs=inputs, trail=(*drawn.trail, said))
+
+
+def _exchanged(drawn: Drawn, one: str, other: str, said: str) -> Drawn:
+    """The case, whose operands do not go together unless both are floats of one shape."""
+    arrays = [drawn.inputs[name] for name in (one, other) if name in drawn.inputs]
+    alike = len({array.shape for array in arrays}) == 1 and [array.dtype.kind for array in arrays] == ["f", "f"]
+    return drawn if alike else replace(drawn, unrelated=said)
 
 
 def _rename_output(net: NetDef, old: str, new: str) -> None:

@@ -29,9 +29,9 @@ def draw_values(array: Array, random: np.random.Generator, *, hard: bool) -> tup
     name = str(random.choice(list(table)))
     with np.errstate(all="ignore"):
         drawn: Array = np.asarray(table[name](array, random)).reshape(array.shape)
-        if kind == "f" and (array >= 0).any() and not (array < 0).any() and not hard:
+        if kind == "f" and (array >= 0).any() and not (array < 0).any():  # a variance, a sum of squares, a weight
             drawn = np.abs(drawn)
-            if np.nanmax(array) <= 1:
+            if np.nanmax(array) <= 1 and not hard:
                 drawn = np.clip(drawn, 0, 1)
         return cast(drawn, array.dtype), name
 
