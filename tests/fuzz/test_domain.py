@@ -50,6 +50,7 @@ PAIRS = [
     (drawn("ATen", np.arange(3.0), operator="topk"), drawn("ATen", ones(3), operator="topk")),
     (drawn("ReduceBackSum", ones(4, 2), np.array([2])), drawn("ReduceBackSum", ones(4, 2), np.array([3]))),
     (drawn("CTCBeamSearchDecoder", ones(1, 1, 1)), drawn("CTCBeamSearchDecoder", -ones(1, 1, 1))),
+    (drawn("LearningRate", np.array([9])), drawn("LearningRate", np.array([2**24 + 1]))),
     (drawn("MulGradient", *[ones(1)] * 3), drawn("MulGradient", *[ones(1)] * 3, result="x0")),
     (drawn("GenerateProposals", np.arange(3.0), ones(2)), drawn("GenerateProposals", ones(3), ones(2))),
 ]

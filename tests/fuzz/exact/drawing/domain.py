@@ -60,7 +60,7 @@ _WITH_ELEMENTS: Final = _by_type(
         "DotProduct{|WithPadding}{|Gradient} BatchMatMul ConcatBatchMatMulBatchGatherOp PairWiseLoss ViterbiPath": (),
         "CTCBeamSearchDecoder WeightedMultiSampling InferenceLSTM RecurrentNetwork{|Gradient} RoIPool": (),
         "{Float|Half|HalfFloat}ToFused{2|4|8}Bit{|Fake}RowwiseQuantized{|HalfScaleBias}": (),
-        "FloatToRowwiseQuantized8Bits": (),
+        "FloatToRowwiseQuantized8Bits SpatialSoftmaxWithLoss": (),
         "{|Int8}Reshape Gather BatchGather BatchGatherGradient ScatterWeightedSum SparseToDense": (0,),
         "Conv{|1D|2D|3D}{|Gradient} ConvTranspose{|Gradient} ConvRelu Int8Conv{|Relu|Transpose}": (1,),
     }
@@ -73,7 +73,7 @@ _INDEXED: Final = _by_type(
         "BatchPermutation CopyRowsToTensor EnsureClipped Gather SparseNormalize QuantDecode": (1, 0, 0),
         "ScatterAssign SparseLpRegularizer": (1, 0, 0),
         "RowWiseCounter": (2, 1, 0),
-        "ScatterWeightedSum SparseWngrad": (2, 0, 0),
+        "ScatterWeightedSum": (2, 0, 0),
         "RowWiseSparseAdam SparseAdadelta SparseAdam": (3, 0, 0),
         "SparseStorm": (4, 0, 0),
     }
@@ -87,18 +87,21 @@ _LENGTHS: Final = _by_type(
 # strings stay as recorded, and all elements of the operands listed. So do those of gradients that are not elementwise.
 AS_RECORDED: Final = _by_type(
     {
-        "HSoftmax{|Search} MergeIdLists MergeDenseFeatureTensors GatherByKey YellowFin SparseFtrl": (),
+        "HSoftmax{|Search} MergeIdLists MergeDenseFeatureTensors GatherByKey TrimDataset SparseFtrl": (),
         "Merge{Single|Multi}{Scalar|List|Map}FeatureTensors {Gather|Remove}Padding UnpackSegments": (),
         "ByteWeightDequant AffineChannel SparseLengthsPositionalWeightedSum Scatter": (),
         "ATen~{embedding_bag|gather|max_pool1d|pow|prod|roll} LengthsSplit OneHot Range String{Prefix|Suffix}": (),
         "BatchToSpace ReduceFrontWeightedSum InferenceLSTM Int8{Conv|ConvRelu|ConvTranspose} TTSparseLengthsSum": (),
-        "BisectPercentile KeySplit": (),
+        "BisectPercentile KeySplit MarginRankingCriterion": (),
         "SinusoidPositionEncoding DistributeFpnProposals FusedRandRowwiseQuantizedToFloat Float16SparseNormalize": (0,),
         "RoI{Align|AlignRotated|Pool}{|Gradient} Int8RoIAlign ATen~grid_sampler{|_2d|_3d}": (1,),
+        "SparseWngrad": (1,),
+        "Lars": (0, 1),
+        "{ResizeNearest|ResizeNearest3D|UpsampleBilinear}Gradient": (2,),
         "BBoxTransform": (0, 2),
         "BatchBucket{ize|OneHot}": (2, 3),
         "GenerateProposals{|CPP} BoxWithNMSLimit PiecewiseLinearTransform": (1, 2, 3),
-        "Collect{|AndDistributeFpn}RpnProposals": tuple(range(20)),
+        "Collect{|AndDistributeFpn}RpnProposals YellowFin": tuple(range(20)),
     }
 )
 _ELEMENTWISE: Final = _types(
@@ -173,6 +176,11 @@ PRECONDITIONS: Final = (
         lambda op, operands: bool((operands[1] <= operands[0].shape[-1 if "Back" in op.type else 0]).all()),
     ),
     Precondition(
+        "float32 holds the number of an iteration",
+        _types("LearningRate"),
+        lambda _, operands: bool((np.abs(operands[0]) < 2**24).all()),
+    ),
+    Precondition(
         "scores are probabilities",
         _types("CTCBeamSearchDecoder"),
         lambda _, operands: bool(((operands[0] >= 0) & (operands[0] <= 1)).all()),
@@ -198,9 +206,7 @@ def outside(drawn: Drawn, computed: Mapping[str, Array] | None = None) -> str:
     blobs = {**(computed or {}), **drawn.inputs}
     for op in all_operators(NetView(drawn.net)):
         operands = {index: blobs[name] for index, name in enumerate(op.inputs) if name in blobs}
-        name = "~".join(
-            [op.type, *(arg.s.decode() for arg in op.proto.arg if op.type == "ATen" and arg.name == "operator")]
-        )
+        name = _name(op)
         if op.type not in _ANY_FLOAT and not _has_ordinary_floats(op, operands):
             return f"{name}: {ORDINARY}"
         for each in PRECONDITIONS:
@@ -242,10 +248,9 @@ def _is_as_recorded(op: OpView, name: str, drawn: Drawn, recorded: Drawn) -> boo
     if all(arguments(op.proto) != arguments(each) for each in before):
         return False
     whole = {op.inputs[i] for i in AS_RECORDED.get(name, ()) if i < len(op.inputs)}
+    raw = {name.removesuffix("/raw"): array for name, array in drawn.inputs.items()}  # of which operators make operands
     return not is_delicate or all(
-        _is_like(drawn.inputs[each], recorded.inputs[each], whole=each in whole)
-        if each in drawn.inputs
-        else each not in whole
+        _is_like(raw[each], recorded.inputs[each], whole=each in whole) and (each in drawn.inputs or each not in whole)
         for each in op.inputs
         if each in recorded.inputs
     )
