@@ -89,6 +89,16 @@ def test_operands_that_are_exchanged(other: Array, *, go_together: bool) -> None
     assert [not case.unrelated for case in exchanged] == [go_together] * len(exchanged) != []
 
 
+def test_operands_that_others_compute_of_recorded_ones() -> None:
+    ops = [operator("Int8Quantize", ["x"], ["q"]), operator("Int8Conv", ["q", "w", "b"], ["y"])]
+    recorded = Drawn("net", NetDef(op=ops), {"x": ones(1, 2, 2, 1)})
+    case = replace(recorded, recorded=recorded)
+    assert not outside(replace(case, inputs={"x": ones(1, 2, 2, 1) * 3}))
+    assert GO_TOGETHER in outside(replace(case, inputs={"x": ones(1, 2, 2, 2)}))
+    behind = NetDef(op=[operator("Relu", ["x/raw"], ["x"]), *ops])
+    assert GO_TOGETHER in outside(replace(case, net=behind, inputs={"x/raw": ones(1, 2, 2, 2)}))
+
+
 def test_what_an_operator_computes_may_be_outside_of_the_domain_of_the_next() -> None:
     ops = [operator("Exp", ["x"], ["e"]), operator("Softmax", ["e"], ["y"])]
     case = Drawn("net", NetDef(op=ops), {"x": ones(1, 2) * 99})

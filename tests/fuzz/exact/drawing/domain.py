@@ -249,10 +249,11 @@ def _is_as_recorded(op: OpView, name: str, drawn: Drawn, recorded: Drawn) -> boo
         return False
     whole = {op.inputs[i] for i in AS_RECORDED.get(name, ()) if i < len(op.inputs)}
     raw = {name.removesuffix("/raw"): array for name, array in drawn.inputs.items()}  # of which operators make operands
+    is_fed = is_gradient(op.type) or recorded.inputs.keys() >= {*op.inputs}
     return not is_delicate or all(
         _is_like(raw[each], recorded.inputs[each], whole=each in whole) and (each in drawn.inputs or each not in whole)
-        for each in op.inputs
-        if each in recorded.inputs
+        for each in (op.inputs if is_fed else recorded.inputs)
+        if each in recorded.inputs and each in raw
     )
 
 
