@@ -186,6 +186,18 @@ def test_roundings_of_what_the_first_operators_compute() -> None:
 
 @pytest.mark.oracle
 @pytest.mark.slow
+def test_roundings_of_the_scales_of_bytes() -> None:
+    net = NetDef(op=[operator("Int8Sum", ["A", "B"], ["Y"], Y_scale=0.1, Y_zero_point=7)])
+    net.op[0].engine = "DNNLOWP"
+    inputs = {"A": np.array([[103, 9]], np.uint8), "B": np.array([[37, 99]], np.uint8)}  # 12.5 and 27.5 steps of 0.1
+    case = Drawn("", net, inputs, {"A": (0.05, 128), "B": (0.1, 12)})
+    with OracleServer() as oracle, OracleServer(filler=165) as witness:
+        verdict = Judge(oracle, witness)(case)
+    assert verdict.outcome in {Outcome.EQUAL, Outcome.ILL_CONDITIONED}, verdict
+
+
+@pytest.mark.oracle
+@pytest.mark.slow
 def test_memory_that_is_not_written_between_operators() -> None:
     """NormalizeL1 writes no row of zeros; of the large numbers that new memory holds a Softsign is 1."""
     ops = [operator("NormalizeL1", ["X"], ["N"]), operator("Softsign", ["N"], ["Y"])]

@@ -26,7 +26,7 @@ from fuzz.exact.deviations import deviation
 from fuzz.exact.drawing.domain import outside
 from fuzz.exact.drawing.drawn import Drawn
 from fuzz.exact.drawing.structure import UNARY
-from fuzz.exact.roundings import NUDGES, RUN_SECONDS, Spread, nudged, rounded_runs
+from fuzz.exact.roundings import NUDGES, RUN_SECONDS, Spread, nudged, nudged_scales, rounded_runs
 from fuzz.exact.verdict import FAULTS, Outcome, Verdict
 
 _SCHEMA: Final = "did not pass schema checking"
@@ -219,7 +219,10 @@ class Judge:
         begun = self._begun(drawn)
         makers = {op.output[0]: op.type for op in drawn.net.op if op not in begun.net.op}
         runs = [
-            run_of(case, {name: nudged(array, random, of.get(name, "")) for name, array in case.inputs.items()})
+            run_of(
+                replace(case, quantized=nudged_scales(case.quantized, random)),
+                {name: nudged(array, random, of.get(name, "")) for name, array in case.inputs.items()},
+            )
             for case, of in ((drawn, {}), (begun, makers))
             for _ in range(NUDGES)
         ]

@@ -8,7 +8,7 @@ from typing import Final, Literal
 import numpy as np
 import onnx
 import onnx_ir as ir
-from conformance.corpus import Array
+from conformance.corpus import Array, Quantization
 from conformance.executors import OnnxRuntime
 
 # Of a run on onnxruntime: a loop may have no end.
@@ -75,6 +75,11 @@ def nudged(array: Array, random: np.random.Generator, maker: str = "") -> Array:
         size = _NUDGE_OF_HALF if array.dtype == np.float16 else _NUDGE
         error = random.uniform(-size, size, array.shape)
         return (array + (error if maker in _FUNCTIONS else array * error)).astype(array.dtype)
+
+
+def nudged_scales(quantized: Mapping[str, Quantization], random: np.random.Generator) -> dict[str, Quantization]:
+    """The scales and zero points of Int8 tensors, with scales about a rounding apart from those given."""
+    return {name: (scale * (1 + random.uniform(-_NUDGE, _NUDGE)), zero) for name, (scale, zero) in quantized.items()}
 
 
 def rounded_runs(
