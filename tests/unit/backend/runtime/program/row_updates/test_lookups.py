@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conformance.recording import operator
+from support.row_loops import choose_loops, without_loops
 
 from caffe2_backend import Workspace
 from caffe2_backend.runtime.program.program import Program
@@ -40,6 +41,16 @@ FORMS: dict[str, list[OperatorDef]] = {
         ),
     ],
 }  # fmt: skip
+
+
+@pytest.fixture(params=["python", "numba"])
+def loops(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    choose_loops(request.param, monkeypatch)
+
+
+@pytest.fixture
+def onnxruntime_only(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    return without_loops(monkeypatch)
 
 
 def step(form: str) -> NetDef:

@@ -1,4 +1,4 @@
-"""Loops in Python and compiled, and onnxruntime without them."""
+"""Loops over rows of tables: in Python, compiled, or none."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import pytest
 from caffe2_backend.runtime.program.row_updates import kernels, program
 
 
-@pytest.fixture(params=["python", "numba"])
-def loops(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.param == "numba":
+def choose_loops(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run the loops as ``numba`` compiles them, or in ``python``."""
+    if kind == "numba":
         pytest.importorskip("numba")
     else:
         monkeypatch.setattr(program, "is_available", lambda: True)
         monkeypatch.setattr(kernels, "compiled", lambda kernel: kernel)
 
 
-@pytest.fixture
-def onnxruntime_only(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+def without_loops(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """What lets onnxruntime run whole nets from then on."""
     return lambda: monkeypatch.setattr(program, "is_available", lambda: False)
