@@ -98,7 +98,11 @@ class Kind:
             given.get(name) if keep or form is None else _NOT_KEPT
             for name, form in zip(self.names, self._forms, strict=True)
         ]
-        return Last(self, values, self.inputs(values) if keep else None)
+        if not keep:
+            return Last(self, values, None)
+        inputs = self.inputs(values)
+        inputs.listed = values
+        return Last(self, values, inputs)
 
 
 class Inputs(dict[str, Value]):
@@ -108,12 +112,6 @@ class Inputs(dict[str, Value]):
 
     kind: Kind
     listed: Sequence[object]
-
-    def replacing(self, values: dict[str, Value]) -> Inputs:
-        """The inputs that decide the kind, with other values of the same types and shapes for some of them."""
-        found = Inputs({name: self[name] for name in self.kind.names if name in self} | values)
-        found.kind = self.kind
-        return found
 
 
 class Last(NamedTuple):

@@ -19,7 +19,6 @@ from caffe2_backend.runtime.blobs.burst import ONCE, Burst
 from caffe2_backend.runtime.blobs.results import Blobs, DeferredBlob, Results, value_of
 from caffe2_backend.runtime.program.buffers.handed_out import HandedOut
 from caffe2_backend.runtime.program.interface import NetInterface
-from caffe2_backend.runtime.program.kind import Inputs
 from caffe2_backend.runtime.program.operand_checks import OperandChecks
 from caffe2_backend.runtime.program.origin import Origin
 from caffe2_backend.runtime.program.program import Program
@@ -134,8 +133,7 @@ class RowUpdateProgram:
         """The blobs that the net reads. Raises NoBlobError if one is missing that it reads in any case."""
         if self._is_whole:
             return self._whole.collect(blobs)
-        # Its own: no inputs of a net with tables are kept.
-        given = self._main.collect(_Beside(blobs, self._looked_up) if self._looked_up else blobs)
+        given = dict(self._main.collect(_Beside(blobs, self._looked_up) if self._looked_up else blobs))
         for name in self._looked_up:
             given.pop(name, None)
         for name, op in self._needs.items():
@@ -170,19 +168,16 @@ class RowUpdateProgram:
 
     def _step(self, given: Mapping[str, Value], constants: Mapping[str, Value], held: int) -> Results:
         own = [name for name in self._tables if held and self._is_own(name, given, held)]
+        inputs = {name: given[name] for name in self._inputs if name in given}
+        inputs.update({name: self._memory[name][1] for name in own if name in inputs})
         looked_up: dict[str, Tensor] = {}
         for loop in self._before:
             found = [self._memory[name][1] if name in own else given[name] for name in loop.inputs]
             self._run(loop, found, looked_up)
-        shared: dict[str, Value] = {name: self._memory[name][1] for name in own if name in self._inputs}
-        shared.update({name: value for name, value in looked_up.items() if name in self._inputs})
-        if isinstance(given, Inputs):
-            inputs: Mapping[str, Value] = given.replacing(shared)
-        else:
-            inputs = {name: given[name] for name in self._inputs if name in given} | shared
+        inputs.update({name: value for name, value in looked_up.items() if name in self._inputs})
         results = self._main.run(inputs, constants)
         # Blobs that are computed later from what onnxruntime was given need the old values.
-        free = {name for name in own if not results.deferred or name not in shared}
+        free = {name for name in own if not results.deferred or name not in inputs}
         tables = {name: self._memory[name] if name in free else _copied(given[name]) for name in self._tables}
         values: dict[str, Tensor] = {**results.values, **looked_up}
         for loop in self._after:
