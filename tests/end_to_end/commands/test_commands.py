@@ -209,7 +209,7 @@ def test_the_quantization_of_an_input(tmp_path: Path) -> None:
     path = tmp_path / "predict_net.pb"
     path.write_bytes(net.SerializeToString())
     assert (
-        "--input 'x=uint8@0.05,128'"
+        "--input 'x=uint8[N,3]@0.05,128'"
         in call("export", path, "-o", tmp_path / "out.onnx", "--input", "x=[N,3]", code=1).stderr
     )
     call("export", path, "-o", tmp_path / "out.onnx", "--input", "x=uint8[N,3]@0.05,128")

@@ -42,14 +42,15 @@ _GROUPS: Final[Mapping[str, tuple[ir.DataType | None, ...]]] = {
     "MergeMultiScalarFeatureTensors": (INT32, INT64, None),
     "MergeMultiListFeatureTensors": (INT32, INT64, INT32, None),
     "MergeMultiMapFeatureTensors": (INT32, INT64, INT32, None, None),
-    "MergeIdLists": (INT32, INT64),
+    "MergeIdLists": (INT32, None),
 }
 
 
 def _operand(op: OpView, index: int) -> TensorInfo:
-    """Describe an operand by its role in its group."""
+    """Describe an operand by its role in its group; ids are int64 unless they are known to be int32."""
     roles = _GROUPS[op.type]
-    return TensorInfo(roles[index % len(roles)], (None,))
+    role = roles[index % len(roles)]
+    return TensorInfo(INT64 if role is None and op.type == "MergeIdLists" else role, (None,))
 
 
 @family.converts(
