@@ -26,9 +26,13 @@ def is_described(op_type: str) -> bool:
     return op_type in _BY_TYPE
 
 
-@cache
 def _plain(op_type: str) -> Signature | None:
     """The signature of an operator of a type without operands and arguments."""
+    return _described(op_type) if is_described(op_type) else None
+
+
+@cache  # of types that are described: a net may have any name of any size
+def _described(op_type: str) -> Signature | None:
     return signature_of(OpView(OperatorDef(type=op_type), 0))
 
 

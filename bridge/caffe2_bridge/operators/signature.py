@@ -73,6 +73,9 @@ class Operand:
     is_parameter: bool = False
 
 
+_ANY: Final = Operand("")
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Signature:
     """The operands and results of an operator."""
@@ -82,7 +85,7 @@ class Signature:
 
     def is_parameter(self, index: int) -> bool:
         """Whether an input is a parameter."""
-        return list(_spread(self.inputs, index + 1))[index].is_parameter
+        return _operand_at(self.inputs, index).is_parameter
 
     def infer(
         self,
@@ -116,9 +119,14 @@ def _inferred(signature: Signature, inputs: int, shapes: tuple[Any, ...], usual:
 
 
 def _spread(operands: Sequence[Operand], count: int) -> Iterator[Operand]:
-    """As many operands as there are; missing ones may have any shape."""
-    last = operands[-1] if operands and operands[-1].repeats else Operand("")
-    return (operands[i] if i < len(operands) else last for i in range(count))
+    return (_operand_at(operands, index) for index in range(count))
+
+
+def _operand_at(operands: Sequence[Operand], index: int) -> Operand:
+    """The operand at an index; one that is not described may have any shape."""
+    if index < len(operands):
+        return operands[index]
+    return operands[-1] if operands and operands[-1].repeats else _ANY
 
 
 @lru_cache(maxsize=4096)
