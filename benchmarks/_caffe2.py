@@ -46,7 +46,7 @@ def export(answers: TextIO, folder: str) -> None:
 
 
 def once(answers: TextIO, folder: str, how: str) -> None:
-    """Time and peak memory of one export, from the files to a file, or from nets in memory to a model in memory."""
+    """Measure one export, time and peak memory: from the files to a file, or from nets to a model in memory."""
     from caffe2.python.onnx import frontend  # type: ignore[import-not-found]  # noqa: F401 - Caffe2's own; imported before the clock starts
 
     imported = _worker.resident()
@@ -63,14 +63,14 @@ def once(answers: TextIO, folder: str, how: str) -> None:
 
 
 def read_folder(folder: str) -> Any:
-    """The nets, and what Caffe2's exporter must be told of the inputs."""
+    """Return the nets, and what Caffe2's exporter must be told of the inputs."""
     with open(os.path.join(folder, "value_info.json")) as file:
         value_info = json.load(file)
     return [read_net(os.path.join(folder, name)) for name in ("predict_net.pb", "init_net.pb")], value_info
 
 
 def read_net(path: str) -> Any:
-    """One net."""
+    """Return one net."""
     net = caffe2_pb2.NetDef()
     with open(path, "rb") as file:
         net.ParseFromString(file.read())
@@ -78,7 +78,7 @@ def read_net(path: str) -> Any:
 
 
 def convert(nets: Any, value_info: Any) -> Any:
-    """The ONNX model. The exporter rewrites the predict net and the value info in place: they are copied first."""
+    """Return the ONNX model. The exporter rewrites predict net and value info in place: they are copied first."""
     from caffe2.python.onnx import frontend  # Caffe2's own
 
     predict, init = nets

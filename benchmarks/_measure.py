@@ -57,7 +57,7 @@ class Contender:
         self._said.close()
 
     def answer(self) -> dict[str, Any]:
-        """The next line that the process says. Raises ContenderError where it ended."""
+        """Return the next line that the process says. Raises ContenderError where it ended."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
@@ -69,7 +69,7 @@ class Contender:
         return message
 
     def turn(self, clock: str = "seconds") -> float:
-        """Seconds of one run of the task, or with the clock ``processor`` those of processors that the process had.
+        """Run the task once; return the seconds, or with the clock ``processor`` those of processors it had.
 
         ``peak`` is then the largest peak of memory of all runs, in bytes.
         """
@@ -83,7 +83,7 @@ class Contender:
 
 
 def environment(threads: int) -> dict[str, str]:
-    """The environment of a contender: so many threads, for each library that asks there."""
+    """Return the environment of a contender: so many threads, for each library that asks there."""
     number = str(threads)
     return {**os.environ, "OMP_NUM_THREADS": number, "MKL_NUM_THREADS": number}
 
@@ -133,12 +133,12 @@ def run(command: Sequence[str | Path], threads: int) -> str:
 
 
 def ours(script: str, *arguments: str | Path) -> list[str | Path]:
-    """The command that runs a script of this folder in this Python."""
+    """Return the command that runs a script of this folder in this Python."""
     return [sys.executable, HERE / script, *arguments]
 
 
 def caffe2(*arguments: str | Path) -> list[str | Path]:
-    """The command that runs real Caffe2. Exits where it is not installed: there is nothing to compare with then."""
+    """Return the command that runs real Caffe2. Exits where it is not installed: then there is nothing to compare."""
     python = find_oracle()
     if python is None:
         sys.exit("real Caffe2 is not installed; scripts/oracle installs it")
@@ -146,7 +146,7 @@ def caffe2(*arguments: str | Path) -> list[str | Path]:
 
 
 def caffe2_files(python: str | Path) -> Path:
-    """The folder of the Python files of a real Caffe2."""
+    """Return the folder of the Python files of a real Caffe2."""
     (files,) = python.parents[1].glob("lib/python3*/site-packages")
     return files
 
@@ -161,10 +161,10 @@ class Spread:
 
     @classmethod
     def of(cls, figures: Sequence[float]) -> Self:
-        """The spread of figures."""
+        """Return the spread of figures."""
         return cls(statistics.median(figures), min(figures), max(figures))
 
 
 def ratio(figures: Sequence[float], others: Sequence[float]) -> float:
-    """How many times as long: the median over the rounds, so that a busy moment of the machine hits both sides."""
+    """Return how many times as long: the median over rounds, so that a busy moment of the machine hits both sides."""
     return statistics.median(a / b for a, b in zip(figures, others, strict=True))

@@ -20,7 +20,7 @@ _FLOAT: Final = ir.TensorType(ir.DataType.FLOAT)
 
 
 def run_products(cell: str, sizes: str, threads: str) -> None:
-    """The process of the products of a cell of one size."""
+    """Serve the products of a cell of one size."""
     answers = _worker.own_stdout()
     size = Size(*map(int, sizes.split(",")))
     calls = [(product.times, _bind(product, int(threads))) for product in CELLS[cell].products_of(size)]
@@ -34,7 +34,7 @@ def run_products(cell: str, sizes: str, threads: str) -> None:
 
 
 def _bind(product: Product, threads: int) -> Callable[[], Any]:
-    """What runs one product, with operands and result bound; the right operand of a plain matrix is a constant."""
+    """Return what runs one product, operands and result bound; a right operand that is a plain matrix is constant."""
     import onnxruntime as ort
 
     generator = np.random.default_rng(0)

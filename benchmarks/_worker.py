@@ -14,7 +14,7 @@ from typing import Any, Callable, Dict, TextIO
 
 
 def own_stdout() -> TextIO:
-    """The stream that answers go to; whatever else is printed in this process goes to stderr from now on."""
+    """Return the stream that answers go to; whatever else is printed in this process goes to stderr from now on."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     return answers
@@ -54,12 +54,12 @@ def measure(answers: TextIO, task: Callable[[], Any], imported: int) -> None:
 
 
 def resident() -> int:
-    """The memory that is resident in this process now, in bytes; Linux alone tells."""
+    """Return the memory that is resident in this process now, in bytes; Linux alone tells."""
     return _memory("VmRSS")
 
 
 def peak() -> int:
-    """The peak of resident memory so far, in bytes; Linux alone tells."""
+    """Return the peak of resident memory so far, in bytes; Linux alone tells."""
     return _memory("VmHWM")
 
 

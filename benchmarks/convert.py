@@ -61,7 +61,7 @@ def main() -> int:
 
 
 def chain(length: int) -> tuple[NetDef, NetDef]:
-    """A net of ``length`` operators, one after the other, many of them in place, and the net of its small weights."""
+    """Return a net of ``length`` operators, one after the other, many in place, and the net of its small weights."""
     generator = np.random.default_rng(0)
     net = NetDef(name="chain", external_input=["x"], external_output=["y"])
     init = NetDef(name="chain_init")
@@ -87,13 +87,13 @@ def chain(length: int) -> tuple[NetDef, NetDef]:
 
 
 def endless() -> Iterator[str]:
-    """The pattern of a chain; the Sigmoids keep its values in range."""
+    """Yield the pattern of a chain; the Sigmoids keep its values in range."""
     while True:
         yield from ("Keep", "FC", "Relu", "Add", "Sigmoid", "Mul", "FC", "Squash")
 
 
 def layers(count: int, width: int) -> tuple[NetDef, NetDef]:
-    """A net of FC layers with Relus between them, and the net of its weights."""
+    """Return a net of FC layers with Relus between them, and the net of its weights."""
     generator = np.random.default_rng(0)
     net = NetDef(name="layers", external_input=["x"], external_output=["y"])
     init = NetDef(name="layers_init")
@@ -186,7 +186,7 @@ def agree(folder: Path, width: int) -> tuple[bool, str]:
 
 
 def export(folder: str) -> None:
-    """The process that exports nets in memory when told; the first model is written, as proof."""
+    """Serve exports of nets in memory; the first model is written, as proof."""
     answers = _worker.own_stdout()
     from caffe2_frontend import to_onnx
 
@@ -197,7 +197,7 @@ def export(folder: str) -> None:
 
 
 def once(folder: str, how: str) -> None:
-    """The process that exports once, from the files to a file, or from nets in memory to a model in memory."""
+    """Export once, from the files to a file, or from nets in memory to a model in memory."""
     answers = _worker.own_stdout()
     import caffe2_bridge as c2
     from caffe2_frontend import ExportOptions, convert, save_onnx, to_onnx
@@ -218,13 +218,13 @@ def once(folder: str, how: str) -> None:
 
 
 def read(folder: str) -> tuple[NetDef, NetDef]:
-    """The nets, parsed."""
+    """Return the nets, parsed."""
     predict, init = (NetDef.FromString(Path(folder, name).read_bytes()) for name in ("predict_net.pb", "init_net.pb"))
     return predict, init
 
 
 def given_inputs(folder: str) -> dict[str, Any]:
-    """What is known of the inputs: their ranks, so that the model serves any size."""
+    """Return what is known of the inputs: their ranks, so that the model serves any size."""
     info = json.loads(Path(folder, "value_info.json").read_text())
     return {name: ("float32", [None] * len(shape)) for name, (_, shape) in info.items()}
 

@@ -64,7 +64,7 @@ class Trial:
         self.serial_seconds = self.limit_seconds = 0.0
 
     def serial(self) -> None:
-        """Every model in this process, one after another: what the others must give."""
+        """Run every model in this process, one after another: what the others must give."""
         target = self.folder / "serial"
         shutil.rmtree(target, ignore_errors=True)
         plan = make_plan(fleet.read_manifest(self.manifest), target, OPTIONS, Limits(), "")
@@ -78,7 +78,7 @@ class Trial:
         self.show("serial loop", self.serial_seconds, str(dict(counts)))
 
     def limit(self) -> None:
-        """The serial loop over a share of the models in each of several processes at once: what the machine allows."""
+        """Run the serial loop on a share of the models in several processes at once: what the machine allows."""
         target = self.folder / "limit"
         shutil.rmtree(target, ignore_errors=True)
         jobs = make_plan(fleet.read_manifest(self.manifest), target, OPTIONS, Limits(), "").jobs
@@ -99,7 +99,7 @@ class Trial:
         self.show(f"{len(processes)} serial loops at once", self.limit_seconds, times)
 
     def local(self) -> None:
-        """Processes of this machine: one, whose overhead counts, and several, whose throughput does."""
+        """Run in processes of this machine: one, whose overhead counts, and several, whose throughput does."""
         for jobs in (1, self.args.jobs):
             seconds, _, _ = self.run(f"local, {jobs} jobs", "local", jobs)
             if jobs == 1 and self.serial_seconds:
@@ -110,7 +110,7 @@ class Trial:
                 print(f"{'':30} {self.serial_seconds / seconds:.2f} times the serial loop{reached}")
 
     def killed(self) -> None:
-        """A Dask cluster of this machine whose workers are killed; then what the coordinator's memory does."""
+        """Kill workers of a Dask cluster of this machine; then show what the coordinator's memory does."""
         import dask
         from distributed import Client, LocalCluster
 
@@ -141,7 +141,7 @@ class Trial:
             print(f"{'':30} {kills[0]} workers killed; coordinator {memory[0] >> 20} MiB, then {memory[1] >> 20} MiB")
 
     def scheduler(self) -> None:
-        """A scheduler that is killed in the middle, and started again."""
+        """Kill a scheduler in the middle, and start it again."""
         engine, label = f"dask://127.0.0.1:{PORT}", "dask, scheduler killed"
         half = self.args.models // 2
         with cluster(self.args.jobs) as processes:
@@ -159,7 +159,7 @@ class Trial:
         self.faults += kept < done
 
     def unchanged(self) -> None:
-        """A second run of a batch in which nothing changed."""
+        """Run a batch a second time, with nothing changed."""
         target = self.folder / "unchanged"
         for run in ("first run of batch", "second, nothing changed"):
             start = time.perf_counter()
@@ -221,19 +221,19 @@ def answer_all(requests: Sequence[dict[str, Any]], ready: Semaphore, begin: Even
 
 
 def comparable(result: fleet.ModelResult) -> dict[str, Any]:
-    """What must be the same in every run."""
+    """Return what must be the same in every run."""
     return {name: value for name, value in asdict(result).items() if name not in VARIES} | {"notes": len(result.notes)}
 
 
 def own_memory() -> int:
-    """The resident memory of this process alone, in bytes."""
+    """Return the resident memory of this process alone, in bytes."""
     pages = int(Path("/proc/self/statm").read_bytes().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 @contextmanager
 def cluster(workers: int) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """A Dask scheduler and workers, each a command of its own; the scheduler is the first."""
+    """Start a Dask scheduler and workers, each a command of its own; the scheduler is the first."""
     words = [[sys.executable, "-m", "dask", "scheduler", "--host", "127.0.0.1", "--port", str(PORT), "--no-dashboard"]]
     words += [
         [sys.executable, "-m", "dask", "worker", f"tcp://127.0.0.1:{PORT}", "--nthreads", "1", "--no-dashboard",

@@ -23,7 +23,7 @@ KINDS = ("Relu", "Tanh", "FC", "Sum")
 
 
 def chain(length: int) -> NetDef:
-    """A net of ``length`` operators, each reading what the one before has written."""
+    """Return a net of ``length`` operators, each reading what the one before has written."""
     net = NetDef(name="chain")
     for index in range(length):
         kind = KINDS[index % len(KINDS)]
@@ -33,14 +33,14 @@ def chain(length: int) -> NetDef:
 
 
 def ours(net: NetDef, loss: str) -> float:
-    """Seconds for the gradients of one net."""
+    """Return the seconds for the gradients of one net."""
     start = time.perf_counter()
     add_gradient_operators(net, [loss])
     return time.perf_counter() - start
 
 
 def theirs(net: NetDef, loss: str) -> float:
-    """The same in real Caffe2, reading of the net not counted."""
+    """Return the same in real Caffe2, reading of the net not counted."""
     (answer,) = ask("nets", [{"net": text_format.MessageToString(net), "ys": {loss: None}}])
     if "error" in answer:
         sys.exit(answer["error"])

@@ -77,7 +77,7 @@ def _logits(folder: Path, contender: str) -> np.ndarray:
 
 
 def run_onnx(form: str, threads: str, folder: str) -> None:
-    """The process of a model on onnxruntime: saves what it computes, then runs when told."""
+    """Serve a model on onnxruntime: save what it computes, then run when told."""
     answers = _worker.own_stdout()
     import onnxruntime as ort
 

@@ -117,7 +117,7 @@ def _data() -> Any:
 
 
 def onnxruntime(folder: str) -> None:
-    """A session of the exported file, with its weights in a second one."""
+    """Measure a session of the exported file, with its weights in a second one."""
     path = Path(folder, "model.onnx")
     save_onnx(convert(load(folder)), path, external_data=1000)
     data = _data()
@@ -130,7 +130,7 @@ def onnxruntime(folder: str) -> None:
 
 
 def predictor(folder: str) -> None:
-    """A Predictor of the folder."""
+    """Measure a Predictor of the folder."""
     data = _data()
 
     def prepare() -> Callable[[], Any]:
@@ -141,7 +141,7 @@ def predictor(folder: str) -> None:
 
 
 def workspace(folder: str) -> None:
-    """A Workspace with the blobs of the init net."""
+    """Measure a Workspace with the blobs of the init net."""
     data = _data()
 
     def prepare() -> Callable[[], Any]:
@@ -155,7 +155,7 @@ def workspace(folder: str) -> None:
 
 
 def export(folder: str) -> None:
-    """An export in memory: the protobuf is held, one of those that three exports return."""
+    """Measure an export in memory: the protobuf is held, one of those that three exports return."""
 
     def prepare() -> Callable[[], Any]:
         model = load(folder)

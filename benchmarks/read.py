@@ -31,7 +31,7 @@ MEGA = 1_000_000
 
 
 def write_net(path: Path, megabytes: int) -> None:
-    """An init net of about that size, written piece by piece."""
+    """Write an init net of about that size, piece by piece."""
     generator = np.random.default_rng(0)
     with path.open("wb") as file:
         file.write(NetDef(name="init").SerializeToString())
@@ -52,12 +52,12 @@ def write_net(path: Path, megabytes: int) -> None:
 
 
 def read_ours(path: Path) -> dict[str, np.ndarray]:
-    """Every parameter, decoded from the mapped file."""
+    """Return every parameter, decoded from the mapped file."""
     return {name: parameter.load() for name, parameter in load_init_net(path).parameters.items()}
 
 
 def read_protobuf(path: Path) -> dict[str, np.ndarray]:
-    """Every parameter, out of a parsed NetDef."""
+    """Return every parameter, out of a parsed NetDef."""
     net = NetDef.FromString(path.read_bytes())
     out = {}
     for op in net.op:
@@ -70,7 +70,7 @@ READERS = {"ours": read_ours, "protobuf": read_protobuf}
 
 
 def peak_memory() -> int:
-    """The most memory that was resident in this process so far, in bytes."""
+    """Return the most memory that was resident in this process so far, in bytes."""
     status = Path("/proc/self/status")
     if status.exists():  # ru_maxrss starts at the parent's size there
         return int(re.search(r"VmHWM:\s+(\d+) kB", status.read_text())[1]) * 1024
@@ -78,7 +78,7 @@ def peak_memory() -> int:
 
 
 def measure(how: str, path: str) -> None:
-    """One reading: seconds, peak memory above that of the imports, and a checksum, as JSON."""
+    """Print one reading: seconds, peak memory above that of the imports, and a checksum, as JSON."""
     before = peak_memory()
     start = time.perf_counter()
     arrays = READERS[how](Path(path))

@@ -73,7 +73,7 @@ def _size(text: str) -> tuple[int, int]:
 
 
 def measure(name: str, size: Size, repeats: int, threads: int) -> float:
-    """The time of the fused operator over that of the Scan, for one cell and size."""
+    """Return the time of the fused operator over that of the Scan, for one cell and size."""
     given = sample(CELLS[name], size)
     inputs = {blob: (str(array.dtype), [None] * array.ndim) for blob, array in given.inputs.items()}
     runs = []

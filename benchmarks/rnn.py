@@ -111,7 +111,7 @@ def compare(name: str, size: Size, folder: Path, threads: int, repeats: int) -> 
 
 
 def print_table(seconds: dict[str, list[float]], operators: dict[str, str], folder: Path) -> bool:
-    """Times, ratios and errors; whether all results are equal to Caffe2's."""
+    """Print times, ratios and errors; return whether all results are equal to Caffe2's."""
     expected = _outputs(folder, "Caffe2")
     equal = True
     print("  contender          median ms     min     max   Caffe2/it   it/torch   products/it   largest error")
@@ -143,7 +143,7 @@ def _outputs(folder: Path, name: str) -> list[Array]:
 
 
 def run_onnx(name: str, threads: str, folder: str) -> None:
-    """The process of a model on onnxruntime: saves what it computes, then runs when told."""
+    """Serve a model on onnxruntime: save what it computes, then run when told."""
     answers = _worker.own_stdout()
     import onnxruntime as ort
 
@@ -160,7 +160,7 @@ def run_onnx(name: str, threads: str, folder: str) -> None:
 
 
 def run_torch(kind: str, features: str, width: str, threads: str, folder: str) -> None:
-    """The process of a module of torch.nn: saves what it computes, then runs when told."""
+    """Serve a module of torch.nn: save what it computes, then run when told."""
     answers = _worker.own_stdout()
     import torch
 
@@ -193,7 +193,7 @@ def export_torch(kind: str, features: str, width: str, _threads: str, folder: st
 
 
 def _module(kind: str, features: int, width: int, folder: str) -> tuple[Any, tuple[Any, ...]]:
-    """The module, and its arguments."""
+    """Return the module, and its arguments."""
     import torch
 
     module = getattr(torch.nn, kind)(features, width).eval()

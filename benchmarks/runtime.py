@@ -121,7 +121,7 @@ def _serve(folder: str, kind: str, once: Callable[[], Any], results: dict[str, A
 
 
 def bare(folder: str) -> None:
-    """A session of the exported model."""
+    """Serve a session of the exported model."""
     answers = _worker.own_stdout()
     import onnxruntime as ort
 
@@ -138,7 +138,7 @@ def bare(folder: str) -> None:
 
 
 def predictor(folder: str) -> None:
-    """The same through a Predictor."""
+    """Serve the same through a Predictor."""
     answers = _worker.own_stdout()
     from caffe2_backend.runtime import Predictor, SessionOptions
 
@@ -148,7 +148,7 @@ def predictor(folder: str) -> None:
 
 
 def bare_loop(folder: str) -> None:
-    """A session whose last states are the next step's initial ones."""
+    """Serve a session whose last states are the next step's initial ones."""
     answers = _worker.own_stdout()
     import onnxruntime as ort
 
@@ -172,7 +172,7 @@ def bare_loop(folder: str) -> None:
 
 
 def run_many(folder: str) -> None:
-    """The same steps through a Predictor's run_many."""
+    """Serve the same steps through a Predictor's run_many."""
     answers = _worker.own_stdout()
     from caffe2_backend.runtime import Predictor, SessionOptions
 
@@ -184,7 +184,7 @@ def run_many(folder: str) -> None:
 
 
 def workspace(folder: str) -> None:
-    """The same through a Workspace: RunNet alone, as in real Caffe2."""
+    """Serve the same through a Workspace: RunNet alone, as in real Caffe2."""
     answers = _worker.own_stdout()
     from caffe2_backend.runtime import SessionOptions, Workspace
 
@@ -200,12 +200,12 @@ def workspace(folder: str) -> None:
 
 
 def cut(folder: str) -> None:
-    """Host operators between the products."""
+    """Serve products with host operators between them."""
     _serve_products(folder, "cut", [op for i in range(CUTS) for op in (_product(i), _count())])
 
 
 def whole(folder: str) -> None:
-    """The same operators, with those on the host at the end."""
+    """Serve the same operators, with those on the host at the end."""
     _serve_products(folder, "whole", [*map(_product, range(CUTS)), *(_count() for _ in range(CUTS))])
 
 
@@ -231,7 +231,7 @@ def _serve_products(folder: str, kind: str, ops: list[OperatorDef]) -> None:
 
 
 def memory(_folder: str) -> None:
-    """Resident bytes after a thousand runs with changing T, and after many more."""
+    """Print the resident bytes after a thousand runs with changing T, and after many more."""
     answers = _worker.own_stdout()
     from caffe2_backend.runtime import Predictor, SessionOptions
 

@@ -53,7 +53,7 @@ def main() -> int:
 
 
 def start(command: Sequence[str | Path]) -> float:
-    """Seconds of processor time of one process."""
+    """Return the seconds of processor time of one process."""
     with tempfile.TemporaryFile() as printed:
         process = subprocess.Popen(command, stdout=printed)
         _, status, usage = os.wait4(process.pid, 0)

@@ -48,13 +48,13 @@ Task = Callable[[NetDef], Any]
 
 
 def chain(size: int) -> NetDef:
-    """One operator after another."""
+    """Return a net of one operator after another."""
     ops = [OperatorDef(type="Relu", input=[f"b{i}"], output=[f"b{i + 1}"]) for i in range(size)]
     return NetDef(name="chain", op=ops, external_input=["b0"], external_output=[f"b{size}"])
 
 
 def dag(size: int) -> NetDef:
-    """Operators that read two recent blobs; about a tenth are dead ends."""
+    """Return a net whose operators read two recent blobs; about a tenth are dead ends."""
     generator = random.Random(0)  # noqa: S311 - the same net each time, no secret
     ops = []
     for index in range(size):
@@ -67,17 +67,17 @@ class Costs:
     """Every seventh operator cannot run on the GPU."""
 
     def operator(self, op: OperatorDef, device: Device) -> float | None:
-        """Cheap on the GPU, where it runs there."""
+        """Return a low cost on the GPU; None where it cannot run there."""
         number = int(op.output[0][1:])
         return (1.0 if number % 7 else None) if device.is_gpu else float(number % 5 + 1)
 
     def transfer(self, _: str) -> float:
-        """As much as two operators."""
+        """Return the cost of two operators."""
         return 2.0
 
 
 def dead_ends_as_defined(net: NetDef) -> list[int]:
-    """Operators that Detectron2 keeps: its definition, with a reader that stays in the place of all readers."""
+    """Return what Detectron2 keeps: its definition, with a reader that stays in the place of all readers."""
     ssa, versions = get_ssa(net)
     outputs = [(name, versions[name]) for name in net.external_output]
     removed: set[int] = set()
@@ -89,7 +89,7 @@ def dead_ends_as_defined(net: NetDef) -> list[int]:
 
 
 def devices_as_defined(net: NetDef) -> dict[tuple[str, int], str]:
-    """One sweep forward and one back: enough for these nets, where all operands of an operator are in one place."""
+    """Sweep once forward and once back: enough for these nets, where all operands of an operator are in one place."""
     ssa, versions = get_ssa(net)
     known = {("b0", 0): "gpu"}
     order = list(range(len(ssa)))
@@ -119,7 +119,7 @@ OURS: Final[dict[str, Task]] = {
 
 
 def seconds(task: Task, net: NetDef) -> tuple[float, Any]:
-    """The time of one run, and what it gave."""
+    """Return the time of one run, and what it gave."""
     gc.collect()
     start = time.process_time()
     result = task(net)
@@ -127,7 +127,7 @@ def seconds(task: Task, net: NetDef) -> tuple[float, Any]:
 
 
 def of_caffe2(net: NetDef, repeats: int) -> float:
-    """Real Caffe2's own get_ssa on the same net, in its own process; a median."""
+    """Return the median of the seconds of real Caffe2's own get_ssa on the same net, in its own process."""
     python = find_oracle()
     if python is None:
         sys.exit("real Caffe2 is not installed; scripts/oracle installs it")
@@ -142,7 +142,7 @@ def of_caffe2(net: NetDef, repeats: int) -> float:
 def rows(
     make: Callable[[int], NetDef], sizes: list[int], most: int, repeats: int
 ) -> Iterator[tuple[str, list[float | None]]]:
-    """A row of medians for each function and its peers."""
+    """Yield a row of medians for each function and its peers."""
     nets = [make(size) for size in sizes]
     for name, task in OURS.items():
         fit = [net for net in nets if name != "place" or len(net.op) <= PLACED]

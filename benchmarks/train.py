@@ -43,7 +43,7 @@ RTOL, ATOL = 1e-3, 1e-4
 
 
 def workloads() -> dict[str, Callable[[], Workload]]:
-    """How to make each workload."""
+    """Return how to make each workload."""
     made: dict[str, Callable[[], Workload]] = {name: lambda name=name: recorded(name) for name in TINY}  # type: ignore[misc]
     made["sparse_adagrad"] = lambda: recorded("sparse_adagrad")
     made["lenet"] = lenet
@@ -145,7 +145,7 @@ def _prepared(folder: str, threads: int) -> tuple[Any, str, list[str]]:
 
 
 def workspace(folder: str, calls: str, iterations: str, threads: str) -> None:
-    """RunNet of this project's Workspace: some calls, of some iterations each."""
+    """Serve RunNet of this project's Workspace: some calls, of some iterations each."""
     answers = _worker.own_stdout()
     import onnxruntime
 
@@ -164,7 +164,7 @@ def workspace(folder: str, calls: str, iterations: str, threads: str) -> None:
 
 
 def torch(folder: str, calls: str, threads: str, name: str) -> None:
-    """The same step in PyTorch."""
+    """Serve the same step in PyTorch."""
     answers = _worker.own_stdout()
     import torch as library
 
@@ -183,7 +183,7 @@ def torch(folder: str, calls: str, threads: str, name: str) -> None:
 
 
 def memory(folder: str) -> None:
-    """Resident bytes after 500 steps with the loss fetched, and after 5,000 more."""
+    """Print the resident bytes after 500 steps with the loss fetched, and after 5,000 more."""
     answers = _worker.own_stdout()
     space, net, outputs = _prepared(folder, 1)
 

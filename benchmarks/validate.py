@@ -43,7 +43,7 @@ def main() -> int:
 
 
 def measure(run: Callable[[], bool]) -> tuple[float, bool]:
-    """The median of the seconds, and whether all runs were good."""
+    """Return the median of the seconds, and whether all runs were good."""
     times, good = [], True
     for _ in range(ROUNDS):
         start = time.perf_counter()

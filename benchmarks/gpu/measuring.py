@@ -26,7 +26,7 @@ def require_cuda() -> None:
 
 
 def torch_device() -> str:
-    """Where PyTorch computes: ``cuda``; ``cpu`` where it sees no GPU, as in a rehearsal; empty if it is not there."""
+    """Return where PyTorch computes: ``cuda``; ``cpu`` where it sees no GPU, as in a rehearsal; empty without it."""
     if importlib.util.find_spec("torch") is None:
         return ""
     import torch
@@ -35,12 +35,12 @@ def torch_device() -> str:
 
 
 def device_tensor(array: np.ndarray[Any, Any]) -> DeviceTensor:
-    """The array on the first GPU."""
+    """Return the array on the first GPU."""
     return copy_to_device(array, "cuda:0", "cuda:0")
 
 
 def measure(call: Callable[[], Any]) -> float:
-    """The median of the seconds of a call, all work on the GPU included."""
+    """Return the median of the seconds of a call, all work on the GPU included."""
     for _ in range(WARM):
         call()
     _synchronize()

@@ -61,7 +61,7 @@ def _export(given: Sample, form: Recurrent) -> bytes:
 
 
 def _torch_milliseconds(cell: Cell, size: Size, given: Sample) -> float:
-    """PyTorch's time on the same weights; 0 where it has no such module, or is not installed."""
+    """Return PyTorch's time on the same weights; 0 where it has no such module, or is not installed."""
     device = torch_device()
     if not (cell.module and device):
         return 0.0

@@ -45,7 +45,7 @@ def run(workloads: Mapping[str, Workload], lstms: Collection[str]) -> int:
 
 
 def _prepared(workload: Workload, device: str) -> tuple[Workspace, str]:
-    """A workspace after one step."""
+    """Return a workspace after one step."""
     space = Workspace(device)
     space.run_net_once(workload.init)
     for name, array in workload.feed.items():

@@ -63,7 +63,7 @@ class Cell:
     module: str = ""
 
     def products_of(self, size: Size) -> list[Product]:
-        """The matrix products at one size."""
+        """Return the matrix products at one size."""
         return [_product(text, size._asdict()) for text in self.products]
 
 
@@ -114,7 +114,7 @@ class Sample:
     inputs: dict[str, Array]
 
     def init_net(self) -> NetDef:
-        """The net that fills the weights."""
+        """Return the net that fills the weights."""
         init = NetDef(name="init")
         for name, array in self.weights.items():
             op = init.op.add(type="GivenTensorFill", output=[name])
@@ -124,7 +124,7 @@ class Sample:
 
 
 def sample(cell: Cell, size: Size, seed: int = 0) -> Sample:
-    """A cell's net with weights as PyTorch draws them, uniform in +- 1 / sqrt(H), and normal inputs."""
+    """Return a cell's net with weights as PyTorch draws them, uniform in +- 1 / sqrt(H), and normal inputs."""
     generator = np.random.default_rng(seed)
     model = c2.load(MODELS / cell.folder)
     letters = {**size._asdict(), "1": 1}
@@ -160,7 +160,7 @@ def _resize(net: NetDef, sizes: Mapping[int, int]) -> None:
 
 
 def torch_weights(cell: Cell, weights: Mapping[str, Array]) -> dict[str, Array]:
-    """The weights under PyTorch's names, with its order of gates."""
+    """Return the weights under PyTorch's names, with its order of gates."""
     hidden = {
         "LSTM": ("gates_t",),
         "GRU": ("reset_gate_t", "update_gate_t", "output_gate_t"),

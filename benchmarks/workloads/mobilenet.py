@@ -60,7 +60,7 @@ class _Builder:
 
 
 def mobilenet_v2(seed: int = 0) -> tuple[NetDef, NetDef]:
-    """The predict and the init net: ``data`` [N, 3, 224, 224] to the shares of 1000 classes."""
+    """Return the predict and the init net: ``data`` [N, 3, 224, 224] to the shares of 1000 classes."""
     net = _Builder(np.random.default_rng(seed))
     image = net.add("Int8Quantize", [net.add("NCHW2NHWC", ["data"])], SIGNED)
     x = net.product("Int8ConvRelu", image, (SIGNED, POSITIVE), (32, 3, 3, 3), kernel=3, stride=2, pad=1)

@@ -29,7 +29,7 @@ LARGE: Final = Size(100, 16, 256, 512)
 
 
 def char_lstm(size: Size = CHAR) -> Workload:
-    """Predict the next of one-hot characters: an LSTM, a product, Softmax, cross entropy, Adagrad."""
+    """Return a prediction of the next of one-hot characters: an LSTM, a product, Softmax, cross entropy, Adagrad."""
     net = _recurrent("char_lstm", LSTMCell(name="rnn", input_size=size.features, hidden_size=size.hidden), ("h0", "c0"))
     flat, _ = net.Reshape("rnn/hidden_state_all", ["flat", "_"], shape=[-1, size.hidden])
     scores = fc(net, flat, "pred", size.hidden, size.features)
@@ -53,7 +53,7 @@ def char_lstm(size: Size = CHAR) -> Workload:
 
 
 def large_lstm(size: Size = LARGE, *, recompute: bool = False) -> Workload:
-    """The gradients of the parameters of an LSTM from a gradient of its hidden states.
+    """Return the gradients of the parameters of an LSTM from a gradient of its hidden states.
 
     With ``recompute``, the backward steps compute the gates again.
     """
@@ -63,13 +63,13 @@ def large_lstm(size: Size = LARGE, *, recompute: bool = False) -> Workload:
 
 
 def large_gru(size: Size = LARGE) -> Workload:
-    """As :func:`large_lstm`, for a GRU."""
+    """Return the same as :func:`large_lstm`, for a GRU."""
     cell = GRUCell(name="rnn", input_size=size.features, hidden_size=size.hidden, linear_before_reset=True)
     return _gradients(_recurrent("large_gru", cell, ("h0",)), "rnn/hidden_t_all", size)
 
 
 def large_rnn(size: Size = LARGE) -> Workload:
-    """As :func:`large_lstm`, for a basic RNN."""
+    """Return the same as :func:`large_lstm`, for a basic RNN."""
     cell = BasicRNNCell(name="rnn", input_size=size.features, hidden_size=size.hidden)
     return _gradients(_recurrent("large_rnn", cell, ("h0",), lengths=None), "rnn/hidden_t_all", size)
 
@@ -102,7 +102,7 @@ def _states(size: Size) -> dict[str, np.ndarray[Any, Any]]:
 
 
 def torch_step(name: str, feed: Mapping[str, Any], device: str = "cpu") -> Callable[[], Any]:
-    """A step of a workload in PyTorch, from random parameters."""
+    """Return a step of a workload in PyTorch, from random parameters."""
     import torch
     from torch import nn
 

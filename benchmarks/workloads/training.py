@@ -48,7 +48,7 @@ class Workload:
 
 
 def recorded(name: str) -> Workload:
-    """A program recorded from real Caffe2, with the data of its first step."""
+    """Return a program recorded from real Caffe2, with the data of its first step."""
     folder = RECORDED / name
     feeds = np.load(folder / "feeds.npz")
     feed = {key.partition("/")[2]: feeds[key] for key in feeds.files if key.startswith("0/")}
@@ -61,7 +61,7 @@ def recorded(name: str) -> Workload:
 
 
 def lenet() -> Workload:
-    """LeNet on 64 pictures, SGD."""
+    """Return LeNet on 64 pictures, SGD."""
     ops = [
         operator("Conv", ["data", "c1_w", "c1_b"], ["c1"], kernel=5),
         operator("MaxPool", ["c1"], ["p1"], kernel=2, stride=2),
@@ -80,7 +80,7 @@ def lenet() -> Workload:
 
 
 def mlp(width: int = 2048) -> Workload:
-    """Two hidden layers: products of width x width x width, SGD."""
+    """Return two hidden layers: products of width x width x width, SGD."""
     ops = [
         operator("FC", ["data", "f1_w", "f1_b"], ["f1"]),
         operator("Relu", ["f1"], ["f1"]),
@@ -111,7 +111,7 @@ def _sgd(name: str, ops: list[Any], shapes: Parameters, data: tuple[int, ...], c
 
 
 def fills(values: Arrays) -> NetDef:
-    """The net that fills parameters."""
+    """Return the net that fills parameters."""
     fills = [
         operator("GivenTensorFill", [], [name], shape=list(value.shape), values=value.reshape(-1).tolist())
         for name, value in values.items()
@@ -120,7 +120,7 @@ def fills(values: Arrays) -> NetDef:
 
 
 def embedding(rows: int, optimizer: str, *, repeated: bool = False) -> Workload:
-    """A lookup of 200 rows in a table, and their update; ``repeated`` draws them by Zipf's law, as words are."""
+    """Return a lookup of 200 rows in a table, and their update; ``repeated`` draws them by Zipf's law, as words are."""
     random = np.random.default_rng(0)
     ops = [operator("Gather", ["table", "ids"], ["found"])]
     if optimizer == "sgd":
@@ -145,7 +145,7 @@ def embedding(rows: int, optimizer: str, *, repeated: bool = False) -> Workload:
 
 
 def torch_step(name: str, feed: Mapping[str, Any], device: str = "cpu") -> Callable[[], Any] | None:
-    """A step of a workload in PyTorch, from random parameters; None for the recorded programs."""
+    """Return a step of a workload in PyTorch, from random parameters; None for the recorded programs."""
     import torch
     from torch import nn
 
