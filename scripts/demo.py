@@ -32,7 +32,7 @@ console = Console()
 
 
 def export(folder: Path) -> dict[str, Predictor]:
-    """One model file a form, each for every T and N."""
+    """Export one model file a form, each for every T and N."""
     predictors = {}
     for form in FORMS:
         path = folder / f"char_rnn_{form}.onnx"
@@ -43,7 +43,7 @@ def export(folder: Path) -> dict[str, Predictor]:
 
 
 def recorded() -> list[tuple[dict[str, np.ndarray], dict[str, np.ndarray]]]:
-    """Inputs and outputs of each recorded case."""
+    """Return the inputs and outputs of each recorded case."""
     with np.load(FOLDER / "cases.npz") as file:
         numbers = sorted({name.split("/")[0] for name in file.files}, key=int)
         return [(_side(file, number, "in"), _side(file, number, "out")) for number in numbers]
@@ -77,7 +77,7 @@ def compare(predictors: dict[str, Predictor]) -> bool:
 
 
 def write(predictor: Predictor, seed: str, length: int, letters: str) -> str:
-    """Greedy text: after the seed one letter a call, the states carried from call to call."""
+    """Return greedy text: after the seed one letter a call, the states carried from call to call."""
     text = seed
     hidden = np.zeros((1, 1, _hidden_size()), np.float32)
     cell = hidden
@@ -143,7 +143,7 @@ def train(seconds: float) -> int:
 
 
 def main() -> int:
-    """Everything in order; 0 if all agrees."""
+    """Do everything in order; return 0 if all agrees."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--train", type=float, nargs="?", const=90.0, metavar="SECONDS", help="train (default: 90)")
     seconds = parser.parse_args().train
@@ -151,7 +151,7 @@ def main() -> int:
 
 
 def show() -> int:
-    """Export, compare, write and time; 0 if all agrees."""
+    """Export, compare, write and time; return 0 if all agrees."""
     facts = json.loads((FOLDER / "char_rnn.json").read_text())
     with tempfile.TemporaryDirectory() as folder:
         predictors = export(Path(folder))

@@ -15,7 +15,7 @@ _INTRODUCTION: Final = Path(__file__).with_suffix(".md")
 
 
 def render() -> str:
-    """The document: the introduction, an overview of all codes, and a section for each."""
+    """Return the document: the introduction, an overview of all codes, and a section for each."""
     lines = [_INTRODUCTION.read_text(encoding="utf-8").rstrip(), "", "## Codes", "", *_overview()]
     for code in CODES.values():
         lines += ["", *_section(code)]

@@ -46,18 +46,18 @@ def write_drawings(folder: Path) -> None:
 
 
 def package_folder(package: str) -> Path:
-    """Where the code of a package is."""
+    """Return where the code of a package is."""
     return ROOT / _FOLDERS.get(package, "backend") / f"caffe2_{package}"
 
 
 def find_rooms(package: str) -> list[Room]:
-    """The rooms of a package, by name."""
+    """Return the rooms of a package, by name."""
     folders = sorted(path.parent for path in package_folder(package).glob("*/__init__.py"))
     return [_room(folder) for folder in folders]
 
 
 def count_imports() -> Counter[tuple[str, str]]:
-    """How many modules of one package import from another."""
+    """Return how many modules of one package import from another."""
     return Counter(
         (package, other)
         for package in PACKAGES
@@ -84,7 +84,7 @@ def _imported(file: Path) -> set[str]:
 
 
 def draw_rooms() -> str:
-    """The packages, one above the other, with their rooms, and below each how many of its modules import which."""
+    """Draw the packages, one above the other, with their rooms, and below each how many of its modules import which."""
     parts, y = [], 10
     imports = count_imports()
     for package in PACKAGES:
@@ -117,7 +117,7 @@ def _package(package: str, rooms: Sequence[Room], y: int, height: int) -> str:
 
 
 def draw_pipeline(passes: Iterable[object], package: str) -> str:
-    """The passes of a pipeline, from top to bottom, each with the summary of its docstring."""
+    """Draw the passes of a pipeline, from top to bottom, each with the summary of its docstring."""
     parts, y = [], 10
     for index, step in enumerate(passes):
         if index:
@@ -144,7 +144,7 @@ def _svg(height: int, parts: Iterable[str]) -> str:
 
 
 def table_of_rooms() -> Iterator[str]:
-    """A table in Markdown: the rooms of the packages, with the summaries of their docstrings."""
+    """Yield a table in Markdown: the rooms of the packages, with the summaries of their docstrings."""
     yield "| package | room | | files | lines |\n|---|---|---|--:|--:|\n"
     for package in PACKAGES:
         for room in find_rooms(package):

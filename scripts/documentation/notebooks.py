@@ -16,7 +16,7 @@ _SECONDS: Final = 120  # of one cell
 
 
 def tutorials() -> list[Path]:
-    """The sources, in order."""
+    """Return the sources, in order."""
     return sorted(SOURCES.glob("*.py"))
 
 
@@ -32,7 +32,7 @@ def write_tutorials(folder: Path, *, run: bool = True) -> None:
 
 
 def missing_modules(source: Path) -> list[str]:
-    """The modules that a tutorial imports and that are not installed, such as PyTorch's."""
+    """Return the modules that a tutorial imports and that are not installed, such as PyTorch's."""
     tree = ast.parse(source.read_text(encoding="utf-8"))
     names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     names |= {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module}
@@ -72,7 +72,7 @@ def execute(notebook: Any) -> None:
 
 
 def to_markdown(notebook: Any, name: str) -> str:
-    """The page of a notebook: its text, its code, and the text that the cells have printed."""
+    """Return the page of a notebook: its text, its code, and the text that the cells have printed."""
     parts = [cell.source if cell.cell_type == "markdown" else _code(cell) for cell in notebook.cells]
     parts.append(f"[This tutorial as a notebook]({name}.ipynb){{ download }}")
     return "\n\n".join(parts) + "\n"

@@ -24,7 +24,7 @@ _PICTURE: Final = re.compile(r"<!-- picture: ([\w-]+), (.+?) -->")
 
 
 def sources() -> dict[str, str]:
-    """The pages of the repository: names in the site by paths from the root."""
+    """Return the pages of the repository: names in the site by paths from the root."""
     docs = {f"docs/{page.name}": page.name for page in sorted((ROOT / "docs").glob("*.md"))}
     return {**docs, **ELSEWHERE}
 
@@ -39,7 +39,7 @@ def write_pages(folder: Path) -> None:
 
 
 def convert(text: str, source: str, known: Mapping[str, str]) -> str:
-    """The text of a page of the site: links lead to pages, or to nothing where the site does not have the file."""
+    """Return the text of a page of the site: links lead to pages, or to nothing where the site lacks the file."""
     parts = _FENCE.split(text)
     for index in range(0, len(parts), 2):  # between the fences
         parts[index] = _LINK.sub(lambda match: _link(match, source, known), parts[index])
@@ -62,12 +62,12 @@ def _link(match: re.Match[str], source: str, known: Mapping[str, str]) -> str:
 
 
 def _title(name: str) -> str:
-    """The first heading of a page."""
+    """Return the first heading of a page."""
     return (ROOT / name).read_text(encoding="utf-8").partition("# ")[2].partition("\n")[0]
 
 
 def _in_site(name: str) -> str:
-    """A file below docs/, or the page of a tutorial, in the site."""
+    """Return a file below docs/, or the page of a tutorial, in the site."""
     return re.sub(r"\.py$", ".md", name.removeprefix("docs/"))
 
 

@@ -34,7 +34,7 @@ def _page(public: str, module: ModuleType, described: dict[str, str]) -> Iterato
 
 
 def _entry(public: str, value: Any, described: dict[str, str]) -> Iterator[str]:
-    """The entry of a name; ``described`` has the pages of what other entries describe."""
+    """Yield the entry of a name; ``described`` has the pages of what other entries describe."""
     module, _, name = public.rpartition(".")
     defined = f"{getattr(value, '__module__', None)}.{getattr(value, '__qualname__', None)}"
     if defined in described:
