@@ -107,7 +107,7 @@ class _Carriers:
                 self._devices.update(dict.fromkeys(op.output, op.device_option))
 
     def take(self, gradient: str, name: str) -> str:
-        """The blob that carries a gradient for one more purpose: itself, or a copy that is named ``name`` if it can."""
+        """Return the blob that carries a gradient for one more purpose: itself, or a copy, named ``name`` if it can."""
         if gradient not in self._used:
             self._used.add(gradient)
             return gradient

@@ -104,7 +104,7 @@ class Net:
 
     @contextmanager
     def device_scope(self, device: DeviceOption | None) -> Iterator[None]:
-        """Within the block, new operators and fills are given this device option."""
+        """Give new operators and fills within the block this device option."""
         before = self._family.scope
         self._family.scope = before.on(device)
         try:
@@ -260,11 +260,11 @@ class Net:
     # Caffe2's names
 
     def Proto(self) -> NetDef:  # noqa: N802 - Caffe2's name
-        """The net under construction, :attr:`proto`."""
+        """Return the net under construction, :attr:`proto`."""
         return self._proto
 
     def Name(self) -> str:  # noqa: N802 - Caffe2's name
-        """The net's name."""
+        """Return the net's name."""
         return self.name
 
     def AddExternalInput(self, *names: str) -> Any:  # noqa: N802 - Caffe2's name

@@ -13,18 +13,18 @@ _MAX_DISTANCE: Final = 3  # Caffe2's
 
 @cache
 def operator_types() -> frozenset[str]:
-    """The types of Caffe2's operators, on the CPU or on GPUs, without engines."""
+    """Return the types of Caffe2's operators, on the CPU or on GPUs, without engines."""
     return frozenset(name for name in {*operator_schemas(), *cuda_operators()} if "_ENGINE_" not in name)
 
 
 def nearby_operator_types(name: str) -> list[str]:
-    """The types whose edit distance to ``name`` is at most 3, the closest first."""
+    """Return the types whose edit distance to ``name`` is at most 3, the closest first."""
     distances = ((_edit_distance(name, other), other) for other in operator_types())
     return [other for distance, other in sorted(distances) if distance <= _MAX_DISTANCE]
 
 
 def _edit_distance(one: str, other: str) -> int:
-    """Levenshtein's distance; beyond the limit only a lower bound that exceeds it."""
+    """Return Levenshtein's distance; beyond the limit only a lower bound that exceeds it."""
     if abs(len(one) - len(other)) > _MAX_DISTANCE:
         return _MAX_DISTANCE + 1
     # row[j] is the distance between the first i letters of ``one`` and the first j of ``other``.

@@ -109,7 +109,7 @@ class BackwardSpec:
     recomputed: tuple[str, ...] = ()
 
     def without_scratches(self) -> BackwardSpec:
-        """The same without scratches: what is linked to them is a blob of the step nets alone.
+        """Return the same without scratches: what is linked to them is a blob of the step nets alone.
 
         A blob whose rows are the gradient of the sequence is linked to that.
         """
@@ -154,7 +154,7 @@ def read_backward_spec(op: OpView, gradients: int, used_name: Callable[[str], st
 
 
 def _parameters(op: OpView, gradients: int, used_name: Callable[[str], str]) -> tuple[ParameterGradient, ...]:
-    """The blob of a step is that of ``param_grads``; without the argument it is named like the result."""
+    """Return the parameters; the blob of a step is that of ``param_grads``, without it named like the result."""
     if OLD_PARAMETER_GRADIENTS in op.args:
         return _named_parameters(op)
     indices, names = op.args.integers("param", ()), op.args.texts("param_grads", ())
@@ -171,7 +171,7 @@ def _parameters(op: OpView, gradients: int, used_name: Callable[[str], str]) -> 
 
 
 def _named_parameters(op: OpView) -> tuple[ParameterGradient, ...]:
-    """The parameters of the first releases. Raises ArgumentError if one is not an input, or its gradient no output."""
+    """Return parameters of the first releases. Raises ArgumentError if one is no input, or its gradient no output."""
     names, gradients = op.args.texts("param", ()), op.args.texts(OLD_PARAMETER_GRADIENTS, ())
     if len(names) != len(gradients):
         raise ArgumentError(f"arguments of unequal length: param ({len(names)}), param_gradient ({len(gradients)})")

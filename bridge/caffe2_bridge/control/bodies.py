@@ -11,7 +11,7 @@ from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
 
 def nets_run_by(op: OpView) -> list[tuple[str, NetDef]]:
-    """The nets that an operator runs, by argument, in the order of the arguments.
+    """Return the nets that an operator runs, by argument, in the order of the arguments.
 
     Of a gradient operator those of its forward operator; of an operator that is not one of Caffe2's operators with
     bodies every net in an argument; none where an argument cannot be read.

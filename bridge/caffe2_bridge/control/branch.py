@@ -39,21 +39,21 @@ class If(ControlOperator):
         return self.bodies[_ELSE].net if _ELSE in self.bodies else None
 
     def taken(self, *, condition: bool) -> str:
-        """The argument with the net that runs; the operator need not have one there."""
+        """Return the argument with the net that runs; the operator need not have one there."""
         return _THEN if condition else _ELSE
 
     def places(self) -> tuple[tuple[Place, ...], tuple[Place, ...]]:
-        """The condition is on the host."""
+        """Return the places of operands: the condition is on the host."""
         return condition_on_host(*super().places())
 
 
 def condition_on_host(
     inputs: tuple[Place, ...], outputs: tuple[Place, ...]
 ) -> tuple[tuple[Place, ...], tuple[Place, ...]]:
-    """Places of operands with the first input on the host."""
+    """Return the places of operands, with the first input on the host."""
     return (Place.HOST, *inputs[1:]) if inputs else inputs, outputs
 
 
 def if_arguments(then_net: NetDef, else_net: NetDef | None = None) -> dict[str, NetDef]:
-    """The arguments of an If."""
+    """Return the arguments of an If."""
     return {_THEN: then_net} if else_net is None else {_THEN: then_net, _ELSE: else_net}

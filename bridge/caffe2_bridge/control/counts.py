@@ -10,6 +10,6 @@ from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
 
 def count_operators(net: NetDef) -> tuple[Counter[str], Counter[str]]:
-    """The operators of a net by type, and those of the bodies that they run, at any depth."""
+    """Return the operators of a net by type, and those of the bodies that they run, at any depth."""
     ops = NetView(net).ops
     return Counter(op.type for op in ops), Counter(inner.type for op in ops for inner in inner_operators(op))

@@ -215,7 +215,7 @@ class ControlOperator:
         return frozenset()
 
     def places(self) -> tuple[tuple[Place, ...], tuple[Place, ...]]:
-        """Where the inputs and the outputs are."""
+        """Return where the inputs and the outputs are."""
         return (Place.ANYWHERE,) * len(self.op.inputs), (Place.ANYWHERE,) * len(self.op.outputs)
 
     def rename_arguments(self, found: Callable[[str], str], left: Callable[[str], str]) -> None:
@@ -229,7 +229,7 @@ class ControlOperator:
         """Adapt arguments that refer to operands by index to new lists of operands, in the operator's protobuf."""
 
     def why_fixed(self, name: str) -> str | None:
-        """Why an outer blob must keep its name; None where it need not."""
+        """Return why an outer blob must keep its name; None where it need not."""
         del name
         return None
 

@@ -128,7 +128,7 @@ def do_arguments(
     copy_external_blobs: bool = False,
     saved_fwd_blobs: Sequence[str] | None = None,
 ) -> dict[str, Any]:
-    """The arguments of a Do.
+    """Return the arguments of a Do.
 
     Args:
         net: the net.

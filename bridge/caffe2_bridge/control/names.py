@@ -11,7 +11,7 @@ from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 
 
 def all_names(net: NetDef) -> Iterator[str]:
-    """Every text in a net that could be a blob name: operands, external blobs, string arguments, all bodies."""
+    """Yield every text in a net that could be a blob name: operands, external blobs, string arguments, all bodies."""
     yield from net.external_input
     yield from net.external_output
     for op in net.op:
@@ -22,7 +22,7 @@ def all_names(net: NetDef) -> Iterator[str]:
 
 
 def names_in_arguments(op: OperatorDef) -> Iterator[str]:
-    """Every text in the arguments of an operator that could be a blob name, those in its bodies too."""
+    """Yield every text in the arguments of an operator that could be a blob name, those in its bodies too."""
     for arg in op.arg:
         if arg.HasField("s"):
             yield arg.s.decode(errors="replace")
@@ -38,7 +38,7 @@ def names_in_arguments(op: OperatorDef) -> Iterator[str]:
 
 
 def _names_in_text(op: OperatorDef) -> Iterator[str]:
-    """The names in bodies that are written as text; none where a text cannot be parsed, which the analysis reports."""
+    """Yield names in bodies written as text; none where a text cannot be parsed, which the analysis reports."""
     for arg in body_arguments(op):
         if arg.HasField("s"):
             try:

@@ -70,13 +70,13 @@ class OnnxWhile(ControlOperator):
         return self.op.args.flag("disable_scopes", default=False)
 
     def places(self) -> tuple[tuple[Place, ...], tuple[Place, ...]]:
-        """The trip count and the condition are on the host."""
+        """Return the places of operands: the trip count and the condition are on the host."""
         inputs, outputs = super().places()
         return (Place.HOST,) * len(inputs[:_OWN]) + inputs[_OWN:], outputs
 
 
 def onnx_while_arguments(body: NetDef, *, carried: int, has_trip_count: bool, has_condition: bool) -> dict[str, Any]:
-    """The arguments of an ONNXWhile whose body sees the blobs around it.
+    """Return the arguments of an ONNXWhile whose body sees the blobs around it.
 
     Args:
         body: its external inputs are the iteration, the condition, the carried values and what it captures; its

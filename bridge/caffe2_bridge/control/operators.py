@@ -33,18 +33,18 @@ def is_control(op: OperatorDef) -> bool:
 
 
 def control_class(op: OperatorDef) -> type[ControlOperator] | None:
-    """The class that reads an operator; None where it is not one with bodies."""
+    """Return the class that reads an operator; None where it is not one with bodies."""
     return None if op.domain else _BY_TYPE.get(op.type)
 
 
 def control_of(op: OpView) -> ControlOperator | None:
-    """The view of an operator with bodies; None of any other. It reads arguments when they are asked for."""
+    """Return the view of an operator with bodies; None of any other. It reads arguments when they are asked for."""
     operator = control_class(op.proto)
     return None if operator is None else operator(op)
 
 
 def body_arguments(op: OperatorDef) -> Iterator[Argument]:
-    """The arguments of an operator that hold its bodies, as nets or as text."""
+    """Yield the arguments of an operator that hold its bodies, as nets or as text."""
     operator = control_class(op)
     if operator is not None:
         yield from (arg for arg in op.arg if arg.name in operator.arguments)

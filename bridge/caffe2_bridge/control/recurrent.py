@@ -110,7 +110,7 @@ class StepOperator(ControlOperator):
         return link_names(self.op.args, BACKWARD_LINK)
 
     def linked_to(self, argument: str) -> tuple[str, ...]:
-        """The outer blobs of the links whose blobs a body writes; of links of one blob the last holds."""
+        """Return the outer blobs of the links whose blobs a body writes; of links of one blob the last holds."""
         body = self.bodies.get(argument)
         written = {name for op in body.net.op for name in op.output} if body is not None else ()
         return tuple(dict.fromkeys(outer for inner, outer in dict(self.body_links).items() if inner in written))
@@ -159,7 +159,7 @@ def _overlap(link: Link, other: Link) -> bool:
 
 
 def workspaces_name(operands: Sequence[str], created: Sequence[str]) -> str:
-    """The name of the step workspaces, the last operand; the formats without them get one from the first state.
+    """Return the name of the step workspaces, the last operand; the formats without them get one from the first state.
 
     ``created`` are the states, and what else the forward operator creates but the step workspaces.
     """
@@ -236,14 +236,14 @@ class RecurrentNetwork(StepOperator):
         return (*self.fills, *self.alias_targets)
 
     def places(self) -> tuple[tuple[Place, ...], tuple[Place, ...]]:
-        """The sequence and the initial states are with the operator; what the step net reads is where that wants it."""
+        """Return places: sequence and initial states with the operator, what the step net reads where that wants it."""
         own = {0, *self.initial_ids}
         inputs = tuple(Place.OPERATOR if i in own else Place.ANYWHERE for i in range(len(self.op.inputs)))
         outputs = tuple(Place.ANYWHERE if name in self.objects else Place.OPERATOR for name in self.op.outputs)
         return inputs, outputs
 
     def rename_arguments(self, found: Callable[[str], str], left: Callable[[str], str]) -> None:
-        """States and aliases get the name of what is left; the gradient maker expects gradients named after both."""
+        """Give states and aliases the name of what is left; the gradient maker expects gradients named after both."""
         own = set(self.fills)
 
         def outer(name: str) -> str:
@@ -273,7 +273,7 @@ def recurrent_arguments(
     *,
     executor: bool = False,
 ) -> dict[str, Any]:
-    """The arguments of a RecurrentNetwork whose links have windows of one row.
+    """Return the arguments of a RecurrentNetwork whose links have windows of one row.
 
     ``executor``: real Caffe2 runs independent operators of neighboring steps at once.
     """
@@ -293,7 +293,7 @@ def recurrent_arguments(
 def backward_arguments(
     step_net: NetDef | None, links: Sequence[Link], param: Sequence[int], **more: Any
 ) -> dict[str, Any]:
-    """The arguments of a RecurrentNetwork for its gradient; ``param`` are indices of inputs that are learned."""
+    """Return the arguments of a RecurrentNetwork for its gradient; ``param`` are indices of inputs that are learned."""
     arguments = {"param": list(param), **_link_arguments(BACKWARD_LINK, links), **more}
     return arguments if step_net is None else {**arguments, BACKWARD_STEP: step_net}
 

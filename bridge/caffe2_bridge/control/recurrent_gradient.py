@@ -97,7 +97,7 @@ class RecurrentNetworkGradient(StepOperator):
         return (*self.states, *self.op.inputs[sequence : sequence + 1])
 
     def used_name(self, name: str) -> str:
-        """The name that the operator really uses for a blob (its ``<blob>.rename`` arguments)."""
+        """Return the name that the operator really uses for a blob (its ``<blob>.rename`` arguments)."""
         return self.op.args.text(name + RENAME_SUFFIX, name)
 
     @property
@@ -128,19 +128,19 @@ class RecurrentNetworkGradient(StepOperator):
         return (*self.states, *linked, *(outer for _, outer in self.links), *self.alias_targets)
 
     def places(self) -> tuple[tuple[Place, ...], tuple[Place, ...]]:
-        """The gradients of outputs and the sequence are with the operator."""
+        """Return the places of operands: the gradients of outputs and the sequence are with the operator."""
         own = range(self.output_gradients + 1)
         inputs = tuple(Place.OPERATOR if i in own else Place.ANYWHERE for i in range(len(self.op.inputs)))
         return inputs, (Place.OPERATOR,) * len(self.op.outputs)
 
     def why_fixed(self, name: str) -> str | None:
-        """Gradients are found by derived names."""
+        """Return why a blob must keep its name: gradients are found by derived names."""
         if name in self.derived_from or name.endswith(GRADIENT_SUFFIX):
             return f"this operator derives names of gradients from {name!r}"
         return None
 
     def rename_arguments(self, found: Callable[[str], str], left: Callable[[str], str]) -> None:
-        """Every blob that is written gets the name of what is left; derived names are kept by ``.rename`` arguments."""
+        """Give every blob that is written the name of what is left; keep derived names by ``.rename`` arguments."""
         written = {*self.writes, *self.updates}
 
         def outer(name: str) -> str:
@@ -175,7 +175,7 @@ class RecurrentNetworkGradient(StepOperator):
             self.op.proto.arg.add(name="param_grads", strings=[name.encode() for name in made])
 
     def _renames(self, derived: dict[str, str], outer: Callable[[str], str]) -> Iterator[tuple[str, str]]:
-        """``.rename`` arguments that keep the names of gradients of blobs that have new names."""
+        """Yield ``.rename`` arguments that keep the names of gradients of blobs that have new names."""
         for old, new in derived.items():
             real = self.used_name(old + GRADIENT_SUFFIX)
             wanted = outer(real) if real in self.writes else real

@@ -73,12 +73,12 @@ class RecurrentSpec:
     scratches: tuple[Scratch, ...] = ()
 
     def reads(self) -> Iterator[Link]:
-        """Links whose internal blob the step net does not write."""
+        """Return the links whose internal blob the step net does not write."""
         written = self.written
         return (link for link in self.links if link.internal not in written)
 
     def writes(self) -> Iterator[Link]:
-        """Links whose internal blob the step net writes."""
+        """Return the links whose internal blob the step net writes."""
         written = self.written
         return (link for link in self.links if link.internal in written)
 
@@ -88,7 +88,7 @@ class RecurrentSpec:
         return frozenset(name for op in self.step_net.op for name in op.output)
 
     def without_scratches(self) -> RecurrentSpec:
-        """The same without scratches: what is linked to them is a blob of the step net alone."""
+        """Return the same without scratches: what is linked to them is a blob of the step net alone."""
         names = {scratch.blob for scratch in self.scratches}
         links = tuple(link for link in self.links if link.external not in names)
         return replace(self, links=links, scratches=())
@@ -141,7 +141,7 @@ def require_operands(op: OpView, name: str, indices: Sequence[int], first: int) 
 
 
 def initial_ids(op: OpView, first: int = 0) -> tuple[int, ...]:
-    """Indices of the inputs with the initial states, whether or not they fit the states; ``first`` as above."""
+    """Return the indices of inputs with initial states, whether or not they fit the states; ``first`` as above."""
     args = op.args
     for name in (INITIAL_IDS, OLD_INITIAL_IDS):
         if name in args:
@@ -156,7 +156,7 @@ def is_early(args: Args) -> bool:
 
 
 def read_links(args: Args, kind: str) -> tuple[Link, ...]:
-    """The links of ``kind``: ``link`` or ``backward_link``. Raises ArgumentError where lists differ in length."""
+    """Return links of ``kind``: ``link`` or ``backward_link``. Raises ArgumentError if lists differ in length."""
     names = [f"{kind}_{part}" for part in ("internal", "external", "offset", "window")]
     internal, external = (args.texts(name, ()) for name in names[:2])
     offset = args.integers(names[2], ())
@@ -166,12 +166,12 @@ def read_links(args: Args, kind: str) -> tuple[Link, ...]:
 
 
 def link_names(args: Args, kind: str) -> tuple[tuple[str, str], ...]:
-    """Internal and external blob of the links of ``kind``, whatever their offsets."""
+    """Return the internal and external blobs of the links of ``kind``, whatever their offsets."""
     return tuple(zip(args.texts(f"{kind}_internal", ()), args.texts(f"{kind}_external", ()), strict=False))
 
 
 def read_aliases(args: Args, kind: str) -> tuple[Alias, ...]:
-    """The aliases of ``kind``: ``alias`` or ``backward_alias``. Raises ArgumentError where lists differ in length."""
+    """Return aliases of ``kind``: ``alias`` or ``backward_alias``. Raises ArgumentError if lists differ in length."""
     source, target, offset = (f"{kind}_{part}" for part in ("src", "dst", "offset"))
     lists = {source: args.texts(source, ()), target: args.texts(target, ()), offset: args.integers(offset, ())}
     _require_same_length(lists)
@@ -179,7 +179,7 @@ def read_aliases(args: Args, kind: str) -> tuple[Alias, ...]:
 
 
 def read_scratches(args: Args, names: str) -> tuple[Scratch, ...]:
-    """The scratches that an argument names. Raises ArgumentError where lists differ in length."""
+    """Return the scratches that an argument names. Raises ArgumentError where lists differ in length."""
     return tuple(Scratch(*pair) for pair in _pairs(args, names, "scratch_sizes"))
 
 

@@ -33,7 +33,7 @@ def rename_control(proto: OperatorDef, found: Mapping[str, str], left: Mapping[s
 
 
 def names_inside(control: ControlOperator, found: Mapping[str, str], left: Mapping[str, str]) -> dict[str, str]:
-    """The new names of outer blobs that bodies use under their outer names."""
+    """Return the new names of outer blobs that bodies use under their outer names."""
     if control.scope is Scope.SEALED:
         return {}
     if control.scope is Scope.SHARED:

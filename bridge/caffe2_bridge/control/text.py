@@ -13,7 +13,7 @@ from caffe2_bridge.proto.caffe2_pb2 import Argument, NetDef, OperatorDef
 
 @contextmanager
 def parsed_bodies(net: NetDef) -> Iterator[None]:
-    """Bodies that are written as text are nets while this is entered, so that they can be edited in place.
+    """Turn bodies that are written as text into nets while this is entered, so that they can be edited in place.
 
     Operators may be replaced meanwhile, but those with bodies keep their order. Raises ArgumentError where a text
     cannot be parsed.

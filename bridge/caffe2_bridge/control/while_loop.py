@@ -37,10 +37,10 @@ class While(ControlOperator):
         return self.bodies[_CONDITION].net if _CONDITION in self.bodies else None
 
     def places(self) -> tuple[tuple[Place, ...], tuple[Place, ...]]:
-        """The condition is on the host."""
+        """Return the places of operands: the condition is on the host."""
         return condition_on_host(*super().places())
 
 
 def while_arguments(loop_net: NetDef, cond_net: NetDef | None = None) -> dict[str, NetDef]:
-    """The arguments of a While."""
+    """Return the arguments of a While."""
     return {_LOOP: loop_net} if cond_net is None else {_LOOP: loop_net, _CONDITION: cond_net}

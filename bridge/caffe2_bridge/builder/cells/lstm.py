@@ -81,13 +81,13 @@ class LSTMFamilyCell(Cell):
         """Return the gates before their nonlinearities, [1, N, 4D], and the other outputs of the last operator."""
 
     def _summed(self, net: Net, given: StepInput) -> Blob:
-        """``FC(h) + x``."""
+        """Return ``FC(h) + x``."""
         joined, size = hidden_input(net, given, self.hidden_size)
         gates = fc(net, joined, "gates_t", size, self.gates_size, axis=2)
         return net.op("Sum", (gates, given.input_t), gates)
 
     def _integrated(self, net: Net, given: StepInput) -> Blob:
-        """``(alpha * x + beta1) * FC(h) + (beta2 * x + b)``."""
+        """Return ``(alpha * x + beta1) * FC(h) + (beta2 * x + b)``."""
         joined, size = hidden_input(net, given, self.hidden_size)
         previous = fc(net, joined, "prev_t", size, self.gates_size, axis=2)
         alpha, beta_hidden, beta_input = (
