@@ -10,7 +10,7 @@ from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
 
 @cache
 def cuda_operators() -> frozenset[str]:
-    """The types in Caffe2's register of CUDA operators, those among them that fall back to the host.
+    """Return the types in Caffe2's register of CUDA operators, those among them that fall back to the host.
 
     Read from the build of its last release, torch 1.9.1 with CUDA 10.2. A type that is there need not take every
     element type that its version for the host takes.

@@ -28,7 +28,7 @@ class Device:
         return self.kind == "cuda"
 
     def option(self) -> DeviceOption:
-        """Caffe2's DeviceOption of this device."""
+        """Return Caffe2's DeviceOption of this device."""
         if not self.is_gpu:
             return DeviceOption(device_type=PROTO_CPU)
         return DeviceOption(device_type=PROTO_CUDA, device_id=self.index)

@@ -61,7 +61,7 @@ class Flow:
     last: dict[str, int] = field(default_factory=dict)
 
     def value(self, name: str) -> int:
-        """A new value of a blob."""
+        """Return a new value of a blob."""
         self.names.append(name)
         return len(self.names) - 1
 
@@ -101,7 +101,7 @@ class _Scope:
 
 
 def build_flow(net: NetDef, location: Location) -> Flow:
-    """The graph of a net. Raises ConversionError where an argument or a body cannot be read."""
+    """Return the graph of a net. Raises ConversionError where an argument or a body cannot be read."""
     flow = Flow()
     scope = _Scope(flow)
     for name in net.external_input:
@@ -185,7 +185,7 @@ class _Builder:
         self.join([*values, scope.write(name)], location)
 
     def _shared(self, control: ControlOperator, scope: _Scope, location: Location) -> Container[str]:
-        """Branches leave their own values or those before; iterations find what the one before left."""
+        """Add bodies: branches leave their own values or those before; iterations find what the one before left."""
         branches = control.runs is Runs.BRANCH
         inner = _Scope(self.flow, scope)
         parts: list[dict[str, int]] = []
@@ -203,7 +203,7 @@ class _Builder:
         return names
 
     def _sealed(self, control: ControlOperator, scope: _Scope, location: Location) -> Container[str]:
-        """Bodies find and leave outer blobs under other names; their own blobs may persist until the next run."""
+        """Add bodies that find and leave outer blobs under other names; their own may persist until the next run."""
         left: dict[str, int] = {}
         for body in control.bodies.values():
             inner = _Scope(self.flow)
@@ -222,7 +222,7 @@ class _Builder:
         return left
 
     def _nested(self, control: ControlOperator, scope: _Scope, location: Location) -> Container[str]:
-        """Bodies find formals and outer blobs, and write blobs of their own; results become formals and outputs."""
+        """Add bodies that find formals and outer blobs, and write their own; results become formals and outputs."""
         left: dict[str, list[int | None]] = {}
         inner = scope
         for body in control.bodies.values():

@@ -92,7 +92,7 @@ class _Sweep:
                 self._fixed[number] = wanted
 
     def device(self, number: int) -> Device:
-        """Where a step's operator runs."""
+        """Return where a step's operator runs."""
         return self._own[number] or HOST
 
     def run(self) -> None:
@@ -128,7 +128,7 @@ class _Sweep:
         return any(new)
 
     def _first(self, values: Iterable[int], sides: Iterable[Side]) -> Device | None:
-        """The first GPU among operands that are where their operator is; else the host, if one is there."""
+        """Return the first GPU among operands that are where their operator is; else the host, if one is there."""
         known = [
             device
             for value, side in zip(values, sides, strict=True)
@@ -147,7 +147,7 @@ class _Sweep:
         return True
 
     def _backward(self) -> bool:
-        """What is still open, from the last step on: values where they are read, operators where those are."""
+        """Place what is still open, from the last step on: values where they are read, operators where those are."""
         changed = False
         for number in range(len(self._steps) - 1, -1, -1):
             step = self._steps[number]

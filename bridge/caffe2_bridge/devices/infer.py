@@ -84,7 +84,7 @@ def _kind_of_unknown(unknown: object) -> str | None:
 
 
 def infer_output_devices(predict_net: Message | bytes, tensor_inputs: Sequence[Any] | Mapping[str, Any]) -> list[str]:
-    """Where the external outputs are, in order, as ``cpu`` or ``cuda:1``; inputs as in :func:`assign_device_option`.
+    """Return where external outputs are, in order, as ``cpu`` or ``cuda:1``; inputs as in :func:`assign_device_option`.
 
     Raises BridgeError where an external output is a blob that the net does not have.
     """
@@ -102,7 +102,7 @@ def assign_device_option(
     init_net: Message | bytes | None,
     tensor_inputs: Sequence[Any] | Mapping[str, Any],
 ) -> tuple[NetDef, NetDef | None]:
-    """Nets whose operators run where the inputs are, bodies included.
+    """Return nets whose operators run where the inputs are, bodies included.
 
     Args:
         predict_net: the net.
@@ -145,7 +145,7 @@ def _known_inputs(flow: Flow, net: NetDef, tensor_inputs: Sequence[Any] | Mappin
 
 
 def value_devices(flow: Flow, known: Mapping[int, Device]) -> list[Device]:
-    """The device of each value; a value that nothing constrains is on the host."""
+    """Return the device of each value; a value that nothing constrains is on the host."""
     kinds = _kinds(flow, known)
     indices = {value: device.index for value, device in known.items() if device.is_gpu}
 
@@ -177,7 +177,7 @@ def value_devices(flow: Flow, known: Mapping[int, Device]) -> list[Device]:
 
 
 def _kinds(flow: Flow, known: Mapping[int, Device]) -> list[str | None]:
-    """``cpu`` or ``cuda`` for each value, None if nothing constrains it."""
+    """Return ``cpu`` or ``cuda`` for each value, None if nothing constrains it."""
     kinds = {value: device.kind for value, device in known.items()}
     found = FixedPoint(flow, _update_kind, kinds, "device").run()
     options: dict[int, str] = {}
@@ -219,14 +219,14 @@ def _update_kind(
 
 
 def explicit_device(proto: OperatorDef | None) -> Device | None:
-    """The device that an operator itself names."""
+    """Return the device that an operator itself names."""
     if proto is None or not proto.HasField("device_option"):
         return None
     return as_device(proto.device_option)
 
 
 def step_device(step: Step, devices: Sequence[Device]) -> Device:
-    """Where an operator must run to have its operands where they are."""
+    """Return where an operator must run to have its operands where they are."""
     if step.proto is None or step.is_dispatch:
         return HOST
     for wanted in (Side.SAME, Side.GPU, Side.FREE):

@@ -79,7 +79,7 @@ _SIDES: Final = {Place.HOST: Side.HOST, Place.OPERATOR: Side.SAME}
 
 @lru_cache(maxsize=64)
 def all_same(inputs: int, outputs: int) -> Sides:
-    """Sides of the given numbers of operands, all on the operator's device."""
+    """Return the sides of the given numbers of operands, all on the operator's device."""
     return (_SAME,) * inputs, (_SAME,) * outputs
 
 
@@ -89,7 +89,7 @@ def is_plain(op: OperatorDef) -> bool:
 
 
 def operand_sides(op: OperatorDef) -> Sides:
-    """Where the inputs and the outputs of an operator are.
+    """Return where the inputs and the outputs of an operator are.
 
     Operators with bodies look at their conditions on the host; the rest of their operands is for their bodies. Objects
     are nowhere in particular.

@@ -57,7 +57,7 @@ def propagate_status(
 
 
 def _checked(returned: tuple[Statuses[S], Statuses[S]], step: Step) -> tuple[Statuses[S], Statuses[S]]:
-    """What an updater returned. Raises BridgeError unless it is a status for each input and each output."""
+    """Return what an updater returned. Raises BridgeError unless it is a status for each input and each output."""
     wanted = [len(step.inputs), len(step.outputs)]
     try:
         found = [len(statuses) for statuses in returned]
@@ -72,7 +72,7 @@ def _checked(returned: tuple[Statuses[S], Statuses[S]], step: Step) -> tuple[Sta
 
 
 def known_values(flow: Flow, known_status: Mapping[VersionedBlob, S]) -> dict[int, S]:
-    """Known statuses by value. Raises ConversionError for blobs that the net does not have."""
+    """Return known statuses by value. Raises ConversionError for blobs that the net does not have."""
     for blob in known_status:
         if not isinstance(blob, tuple) or len(blob) != 2:
             raise BridgeError(f"the keys of known_status must be pairs (blob, version), not {blob!r}")
@@ -114,7 +114,7 @@ class FixedPoint(Generic[S]):
                 self._users[value].append(number)
 
     def run(self) -> list[S | None]:
-        """The status of each value. Raises ConversionError with every conflict."""
+        """Return the status of each value. Raises ConversionError with every conflict."""
         waiting = deque(range(len(self._flow.steps)))
         queued = bytearray(b"\1" * len(waiting))
         while waiting:
@@ -151,7 +151,7 @@ class FixedPoint(Generic[S]):
         return changed
 
     def _source(self, step: Step, number: int, new: S) -> int:
-        """The step that first determined a status which this one passes on: itself if no operand has the status."""
+        """Return the step that first determined a status which this one passes on: itself if no operand has it."""
         for value in (*step.inputs, *step.outputs):
             if self.status[value] == new:
                 return self._origin[value]

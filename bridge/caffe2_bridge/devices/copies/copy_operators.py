@@ -34,7 +34,7 @@ class Copies:
         self._default = default
 
     def names(self) -> frozenset[str]:
-        """The names that blobs have so far."""
+        """Return the names that blobs have so far."""
         return frozenset(self._used)
 
     def forget_all_but(self, names: frozenset[str]) -> None:

@@ -26,9 +26,9 @@ def fuse_copies(net: Message | bytes) -> NetDef:
 
     A copy and its reverse are removed, chains of them too, and a second copy of the same value to the same device. All
     readers of such a result, bodies included, read the value itself if its blob still holds it: if it was overwritten
-    in between, those readers keep the copy. A first copy stays as long as an operator reads it. External
-    outputs keep their names, and operators that update a copy in place keep the copy. GPUs are the same device
-    only if their indices are. Copies inside bodies of what the body itself copied are removed likewise.
+    in between, those readers keep the copy. A first copy stays as long as an operator reads it. External outputs keep
+    their names, and operators that update a copy in place keep the copy. GPUs are the same device only if their indices
+    are. Copies inside bodies of what the body itself copied are removed likewise.
 
     Returns:
         A new net. Raises ConversionError where a body cannot be read.
@@ -135,7 +135,7 @@ class _Fuser:
         self._made[index] = made
 
     def _rewire(self, proto: OperatorDef, op: OpEffects) -> list[_Value]:
-        """The values that an operator reads, once it reads earlier ones where there are such."""
+        """Let an operator read earlier values where there are such; return those that it reads."""
         changed = {*op.updates, *op.merges, *op.mutates}
         names = dict.fromkeys((*proto.input, *op.touched) if op.bodies else proto.input)
         renamed: dict[str, str] = {}
@@ -153,7 +153,7 @@ class _Fuser:
         return values
 
     def _earlier(self, value: _Value) -> _Value | None:
-        """Another value that is the same on the same device, made before, and still under its name."""
+        """Return another value that is the same on the same device, made before, and still under its name."""
         assert value.device is not None
         for other in self._at.get((value.source, value.device), ()):
             if other is value:

@@ -38,10 +38,10 @@ def insert_copies(
     """Insert copies so that every operator finds its operands on its device.
 
     Operators, in bodies too, run on the device of their device option, else of the net's, else on the host. Operands
-    that are always on the host are copied there. A value is copied to a device once, to the
-    name ``<blob>_cpu`` or ``<blob>_gpu_<index>`` (with a number where that is taken), and again once the blob was
-    overwritten. All blobs keep their names, on whichever device they are written. What a loop only reads is copied in
-    front of it; what branches or iterations leave on different devices is brought to where it was before.
+    that are always on the host are copied there. A value is copied to a device once, to the name ``<blob>_cpu`` or
+    ``<blob>_gpu_<index>`` (with a number where that is taken), and again once the blob was overwritten. All blobs keep
+    their names, on whichever device they are written. What a loop only reads is copied in front of it; what branches or
+    iterations leave on different devices is brought to where it was before.
 
     Args:
         net: the net.
@@ -180,7 +180,7 @@ class _Inserter:
             here.cells[name] = Cell(name, device)
 
     def _settle(self, body: NetEffects, inner: Residence, home: Mapping[str, Device | None]) -> None:
-        """At the end of a body, copy blobs that it wrote to the devices where the others have them."""
+        """Copy blobs that a body wrote, at its end, to the devices where the others have them."""
         for name, device in home.items():
             if device is not None and name in inner.cells:
                 self._copies.move(name, device, inner)
@@ -188,7 +188,7 @@ class _Inserter:
         inner.ops.clear()
 
     def _repeated(self, control: ControlOperator, does: OpEffects, here: Residence) -> None:
-        """Iterations find what they change where it was before the first, the condition on the host."""
+        """Have iterations find what they change where it was before the first, the condition on the host."""
         inner = here.inner(loop=True)
         for name in does.updates:
             prior = here.get(name)
@@ -267,5 +267,5 @@ class _Inserter:
 
 
 def _home(formal: Formal | None, places: Mapping[str, Device | None]) -> Device | None:
-    """Where a result is: with the formal that it is the next value of, or on the host."""
+    """Return where a result is: with the formal that it is the next value of, or on the host."""
     return HOST if formal is None else places[formal.name]

@@ -30,18 +30,18 @@ class Residence:
         self.hoisted: list[str] = []
 
     def inner(self, *, loop: bool = False) -> Residence:
-        """The residence of a body that sees these blobs; the operator decides which of its writes are seen outside."""
+        """Return the residence of a body that sees these blobs; the operator decides which writes are seen outside."""
         return Residence(self._at_entry, self, loop=loop)
 
     def get(self, name: str) -> Cell | None:
-        """The value of a name, None if it is unknown."""
+        """Return the value of a name, None if it is unknown."""
         found = self.cells.get(name)
         if found is None and self._parent is not None:
             return self._parent.get(name)
         return found
 
     def find(self, name: str) -> Cell:
-        """The value of a name; an unknown one existed at entry."""
+        """Return the value of a name; an unknown one existed at entry."""
         found = self.get(name)
         if found is None:
             root = self
@@ -51,7 +51,7 @@ class Residence:
         return found
 
     def copy_of(self, cell: Cell, device: Device) -> str | None:
-        """The name of the copy of a value on a device, None if no copy is visible here."""
+        """Return the name of the copy of a value on a device, None if no copy is visible here."""
         name = self.copies.get((cell, device))
         if name is None and self._parent is not None:
             name = self._parent.copy_of(cell, device)
@@ -60,7 +60,7 @@ class Residence:
         return name
 
     def home_of(self, cell: Cell) -> Residence:
-        """Where to copy a value for use here: before the outermost loop that only reads it."""
+        """Return where to copy a value for use here: before the outermost loop that only reads it."""
         scope = target = self
         while scope._parent is not None and scope.cells.get(cell.name) is not cell:
             if scope._loop:

@@ -22,10 +22,10 @@ class CostModel(Protocol):
     """The costs of running operators and copying blobs, in one unit of any kind; costs must not be negative."""
 
     def operator(self, op: OperatorDef, device: Device, /) -> float | None:
-        """The cost of an operator on a device; None where it cannot run there."""
+        """Return the cost of an operator on a device; None where it cannot run there."""
 
     def transfer(self, blob: str, /) -> float:
-        """The cost of copying a blob to another device, once, however many operators read it there."""
+        """Return the cost of copying a blob to another device, once, however many operators read it there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Pins:
 def choose_devices(
     flow: Flow, model: CostModel, gpus: Mapping[Device, float], pins: Pins
 ) -> tuple[list[Device], float]:
-    """The device of each step, and the cost; ``gpus`` maps to bytes."""
+    """Return the device of each step, and the cost; ``gpus`` maps to bytes."""
     assignment = _Assignment(flow, model, gpus, pins)
     if len(gpus) == 1 and min(gpus.values()) == math.inf:
         cost, on_host = assignment.sides(model.operator)
@@ -58,7 +58,7 @@ class _Assignment:
         self._memory = _memory_of(model, bounded=min(gpus.values()) < math.inf)
 
     def sides(self, operator: OperatorCost) -> tuple[float, list[bool]]:
-        """The minimum cut: its cost, and whether each step is on the host."""
+        """Return the minimum cut: its cost, and whether each step is on the host."""
         sides = Sides(self._flow, self.first, operator, self._model.transfer)
         sides.add_steps()
         for value, device in self._pins.inputs.items():
@@ -69,7 +69,7 @@ class _Assignment:
         return cost, [here or step.is_dispatch for here, step in zip(on_host, self._flow.steps, strict=True)]
 
     def within_memory(self) -> list[Device]:
-        """Devices within the bounds: at the lowest price of a byte on a GPU at which all fits."""
+        """Return devices within the bounds: at the lowest price of a byte on a GPU at which all fits."""
         found = self._at_price(0.0)
         if found is not None:
             return found
@@ -89,7 +89,7 @@ class _Assignment:
         return found
 
     def _at_price(self, price: float) -> list[Device] | None:
-        """Devices where each byte that an operator on a GPU uses costs a price; None if they do not fit."""
+        """Return devices where each byte that an operator on a GPU uses costs a price; None if they do not fit."""
 
         def operator(op: OperatorDef, device: Device) -> float | None:
             cost = self._model.operator(op, device)
@@ -122,7 +122,7 @@ class _Assignment:
         return sum(self._memory(name) for name in {*op.input, *op.output})
 
     def _highest_price(self) -> float:
-        """A price at which an operator that uses memory is on the host if it can be."""
+        """Return a price at which an operator that uses memory is on the host if it can be."""
         steps = [step.proto for step in self._flow.steps if step.proto is not None and not step.is_dispatch]
         costs = [self._model.operator(op, HOST) for op in steps]
         total = sum(cost for cost in costs if cost is not None)
@@ -131,7 +131,7 @@ class _Assignment:
         return (1.0 + total) / least
 
     def cost(self, devices: Sequence[Device]) -> float:
-        """The cost of devices: that of operators, and of a copy of a value for each further device that reads it."""
+        """Return the cost of devices: of operators, and of a copy of a value for each further device that reads it."""
         total = 0.0
         makers: dict[int, Device] = dict(self._pins.inputs)
         readers: dict[int, dict[Device, None]] = {value: {at: None} for value, at in self._pins.outputs.items()}
@@ -155,7 +155,7 @@ class _Assignment:
 
 
 def _memory_of(model: CostModel, *, bounded: bool) -> Callable[[str], float]:
-    """The bytes of a blob by name. Raises BridgeError where they are needed and the model does not know them."""
+    """Return the bytes of a blob by name. Raises BridgeError where they are needed and the model does not know them."""
     memory: Callable[[str], float] | None = getattr(model, "memory", None)
     if memory is None:
         if bounded:

@@ -53,7 +53,7 @@ class MinCut:
         self._arcs[other].append(arc + 1)
 
     def solve(self) -> tuple[float, list[bool]]:
-        """The capacity of a minimum cut, and whether each node is on the side of the source."""
+        """Return the capacity of a minimum cut, and whether each node is on the side of the source."""
         search = _Search(self._terminal, self._arcs, self._head, self._left)
         search.run()
         reached = [parent != _FREE and source for parent, source in zip(search.parent, search.source, strict=True)]
@@ -134,7 +134,7 @@ class _Search:
         self.flow += flow
 
     def _path(self, node: int) -> tuple[list[int], int]:
-        """The arcs from a node to its root, and the root."""
+        """Return the arcs from a node to its root, and the root."""
         parent, head = self.parent, self.head
         arcs = []
         while (arc := parent[node]) != _ROOT:
@@ -174,7 +174,7 @@ class _Search:
                 self._orphans.append(other)
 
     def _to_root(self, node: int) -> int:
-        """The distance of a node from its terminal; 0 if an orphan is in between. It is noted along the way."""
+        """Return the distance of a node from its terminal; 0 if an orphan is in between. It is noted along the way."""
         parent, head, checked, time = self.parent, self.head, self._checked, self._time
         trail = []
         while True:

@@ -83,7 +83,7 @@ def place(
 
 
 def _gpus(given: Any) -> dict[Device, float]:
-    """The GPUs and the bytes of each."""
+    """Return the GPUs and the bytes of each."""
     if isinstance(given, Mapping):
         gpus = {as_device(gpu): math.inf if limit is None else limit for gpu, limit in given.items()}
     else:

@@ -66,7 +66,7 @@ class Profile:
     operators: tuple[OperatorProfile, ...]
 
     def to_json(self) -> str:
-        """The profile as JSON."""
+        """Return the profile as JSON."""
         return json.dumps({"format": _FORMAT, "version": _VERSION, **asdict(self)}, indent=1)
 
     @classmethod
@@ -147,7 +147,7 @@ class ProfiledCosts:
         self._latency = latency
 
     def operator(self, op: OperatorDef, device: Device) -> float | None:
-        """The seconds that an operator takes on a device; None where it cannot run there, or nothing was measured."""
+        """Return the seconds of an operator on a device; None where it cannot run there, or nothing was measured."""
         if device.is_gpu and not has_cuda_version(op):
             return None
         times = self._times.get(device.kind)
@@ -159,11 +159,11 @@ class ProfiledCosts:
         return host.of(op, self._latency) / self._speedup
 
     def transfer(self, blob: str) -> float:
-        """The seconds of a copy."""
+        """Return the seconds of a copy."""
         return self._latency + self.memory(blob) / self._bandwidth
 
     def memory(self, blob: str) -> int:
-        """The bytes of a blob; 0 if it was not measured."""
+        """Return the bytes of a blob; 0 if it was not measured."""
         return self._sizes.get(blob, 0)
 
 

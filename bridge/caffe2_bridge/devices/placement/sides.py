@@ -58,7 +58,7 @@ class Sides:
             raise ConversionError(findings)
 
     def solve(self) -> tuple[float, list[bool]]:
-        """The minimum cost, and by number whether each step is on the host.
+        """Return the minimum cost, and by number whether each step is on the host.
 
         Raises ConversionError where what must be on one device must be on both sides.
         """
@@ -88,7 +88,7 @@ class Sides:
         return cost + fixed, on_host[: len(self._flow.steps)]
 
     def home(self, value: int) -> int:
-        """The node on whose side a value is made: that of an operator, or one of its own."""
+        """Return the node on whose side a value is made: that of an operator, or one of its own."""
         maker = self.makers.get(value)
         if maker is None:
             maker = self._values.get(value)
@@ -146,7 +146,7 @@ class Sides:
         return None
 
     def _conflict(self) -> ConversionError:
-        """The error that names the ends of a path that cannot be cut, from the host's side to the GPUs'."""
+        """Return the error that names the ends of a path that cannot be cut, from the host's side to the GPUs'."""
         after: dict[int, list[int]] = {}
         for one, other, forth, back in self._edges:
             for start, end, capacity in ((one, other, forth), (other, one, back)):
@@ -173,7 +173,7 @@ class Sides:
 
 
 def checked_cost(cost: float) -> float:
-    """A cost. Raises BridgeError if it is negative or not a number."""
+    """Return a cost. Raises BridgeError if it is negative or not a number."""
     if not cost >= 0:
         raise BridgeError(f"the cost model returned {cost}, but a cost must not be negative")
     return cost

@@ -21,7 +21,7 @@ Touched: TypeAlias = Sequence[frozenset[int]]  # the values that each operator r
 
 
 def touched_values(step: Step) -> frozenset[int]:
-    """The values that an operator reads or writes on its own device."""
+    """Return the values that an operator reads or writes on its own device."""
     return frozenset(
         value
         for values, sides in zip((step.inputs, step.outputs), step.sides, strict=True)
@@ -71,7 +71,7 @@ def spread(
 
 
 def _crossing(touched: Touched, transfer: Callable[[int], float]) -> list[float]:
-    """By place (place i is before operator i) the cost of copies of all values that are used on both sides."""
+    """Return by place (place i is before operator i) the cost of copies of values that are used on both sides."""
     first: dict[int, int] = {}
     last: dict[int, int] = {}
     for index, values in enumerate(touched):
@@ -88,7 +88,7 @@ def _crossing(touched: Touched, transfer: Callable[[int], float]) -> list[float]
 
 
 def _inside_groups(flow: Flow, chosen: Sequence[int]) -> set[int]:
-    """Places between operators that must be on one GPU: those of one body, and those whose results are joined."""
+    """Return places between operators that must be on one GPU: those of one body, or whose results are joined."""
     position = {number: index for index, number in enumerate(chosen)}
     makers: dict[int, int] = {}
     for number in chosen:
@@ -105,14 +105,14 @@ def _inside_groups(flow: Flow, chosen: Sequence[int]) -> set[int]:
 
 
 def _operator_around(step: Step) -> int:
-    """The index in the outermost net of an operator, or of that whose body it is in."""
+    """Return the index in the outermost net of an operator, or of that whose body it is in."""
     path = step.net.path
     index = path[0].index if path else step.index
     return -1 if index is None else index
 
 
 def _first_starts(touched: Touched, size: Callable[[int], float], limit: float) -> list[int]:
-    """By where a part ends, the first place where it may begin so that its blobs fit."""
+    """Return, by where a part ends, the first place where it may begin so that its blobs fit."""
     held: dict[int, int] = {}  # by value, by how many operators of the part it is used
     used, start = 0.0, 0
     starts = [0]
