@@ -67,7 +67,7 @@ def missing_parameters(model: Model) -> list[str]:
 
 
 def _init_nets(path: AnyPath, read: Read) -> Iterator[tuple[AnyPath, InitNet]]:
-    """The files beside a file that can be read as init nets; the text of one that was read in binary is left out."""
+    """Yield files beside a file that can be read as init nets; the text of one that was read in binary is left out."""
     try:
         files = pairing.files_in(path.parent)
     except OSError:  # no folder, or one that cannot be listed

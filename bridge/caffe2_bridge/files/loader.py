@@ -275,12 +275,12 @@ def _find(path: AnyPath) -> tuple[AnyPath, Format]:
 
 
 def _identity(path: AnyPath) -> tuple[int, int] | None:
-    """What tells a folder from another one at its path; None for a remote one."""
+    """Return what tells a folder from another one at its path; None for a remote one."""
     return None if isinstance(path, RemotePath) else journal.identity(path)
 
 
 def _in_folder(path: AnyPath) -> tuple[AnyPath, Format] | None:
-    """The file of a folder that holds a net, or the folder itself if it is a database; None where there is neither.
+    """Return the file of a folder that holds a net, or the folder itself if it is a database; None without either.
 
     Raises OSError if the folder cannot be listed.
     """

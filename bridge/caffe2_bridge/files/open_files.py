@@ -52,7 +52,7 @@ def open_together(first: AnyPath, second: AnyPath | None) -> tuple[wire.Span, wi
 
 
 def _opened(path: AnyPath) -> object:
-    """What identifies the file that opening the path will open."""
+    """Return what identifies the file that opening the path will open."""
     if isinstance(path, RemotePath):
         os.fspath(path)  # the local copy is made now, and opened as often as the path
         return path.held_version
@@ -60,5 +60,5 @@ def _opened(path: AnyPath) -> object:
 
 
 def _current(path: AnyPath) -> object:
-    """What tells apart the files that the path stands for in the course of time."""
+    """Return what tells apart the files that the path stands for in the course of time."""
     return path.version() if isinstance(path, RemotePath) else journal.identity(journal.current(path))

@@ -29,7 +29,7 @@ def locate(location: Location) -> AnyPath:
 
 
 def source_path(source: str) -> AnyPath | None:
-    """The location in ``Model.source``; None for one whose credentials were left out, or that is no location."""
+    """Return the location in ``Model.source``; None for one whose credentials were left out, or that is no location."""
     with suppress(OptionError):
         return None if is_url(source) and "***" in source else locate(source)
     return None

@@ -78,7 +78,7 @@ class RemotePath(os.PathLike[str]):
         return RemotePath(self.url.parent)
 
     def __truediv__(self, name: str | os.PathLike[str]) -> RemotePath:
-        """A file or folder in this folder. Raises ValueError for a path that leaves it."""
+        """Return a file or folder in this folder. Raises ValueError for a path that leaves it."""
         return self._child(name if isinstance(name, str) else os.fspath(name))
 
     def _child(self, name: str, *, is_folder: bool | None = None) -> RemotePath:
@@ -89,14 +89,14 @@ class RemotePath(os.PathLike[str]):
         return child
 
     def joinpath(self, *names: str) -> RemotePath:
-        """A file or folder in this folder. Raises ValueError for a path that leaves it."""
+        """Return a file or folder in this folder. Raises ValueError for a path that leaves it."""
         found = self
         for name in names:
             found /= name
         return found
 
     def with_name(self, name: str) -> RemotePath:
-        """A file or folder of the same folder."""
+        """Return a file or folder of the same folder."""
         return self.parent / name
 
     def resolve(self) -> RemotePath:
@@ -125,7 +125,7 @@ class RemotePath(os.PathLike[str]):
         return os.fspath(self._local or self.local())
 
     def local(self) -> Path:
-        """The local copy of the current version; of a folder, one of the files in it. Raises StorageError."""
+        """Return the local copy of the current version; of a folder, one of the files in it. Raises StorageError."""
         if self._held is not None and not self._held.version:
             return self._held.path  # a version that the store does not identify was downloaded for this object
         if self._is_folder:
@@ -154,7 +154,7 @@ class RemotePath(os.PathLike[str]):
         return "" if self._held is None else self._held.version
 
     def _local_folder(self) -> Path:
-        """A folder of links to local copies of the files in this folder, all of them current at one time."""
+        """Return a folder of links to local copies of the files in this folder, all of them current at one time."""
         for _ in range(_ATTEMPTS):
             files = [child for child in self.iterdir() if child.is_file()]
             copies = [child.local() for child in files]
@@ -196,11 +196,11 @@ class RemotePath(os.PathLike[str]):
         return False
 
     def version(self) -> str:
-        """What identifies the content now; empty if the store has nothing of the kind."""
+        """Return what identifies the content now; empty if the store has nothing of the kind."""
         return self.store.status(self.url).version
 
     def stat(self) -> os.stat_result:
-        """Type, size and time of the last change; what else ``os.stat`` gives is 0."""
+        """Return the type, size and time of the last change; what else ``os.stat`` gives is 0."""
         status = self.store.status(self.url)
         mode = stat.S_IFDIR if status.is_folder else stat.S_IFREG
         return os.stat_result((mode, 0, 0, 1, 0, 0, status.size or 0, 0, int(status.modified), 0))

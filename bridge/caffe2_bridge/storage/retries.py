@@ -24,7 +24,7 @@ def pause(failures: int) -> None:
 
 
 def gave_up(error: StorageError, attempts: int) -> StorageError:
-    """The error of an operation that was repeated in vain."""
+    """Return the error of an operation that was repeated in vain."""
     return StorageError(f"{error.reason} (tried {attempts} times)", error.url)
 
 

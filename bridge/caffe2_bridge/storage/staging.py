@@ -13,7 +13,7 @@ from caffe2_bridge.storage.temporaries import remove_abandoned, temporary_folder
 
 @contextmanager
 def staged() -> Iterator[Path]:
-    """An empty folder for files that are to be uploaded. Raises OSError if it cannot be made."""
+    """Yield an empty folder for files that are to be uploaded. Raises OSError if it cannot be made."""
     target = private_folder() / "staged"
     remove_abandoned(target)
     with temporary_folder(target) as folder:

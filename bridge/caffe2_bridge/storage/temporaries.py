@@ -27,7 +27,7 @@ except ImportError:  # Windows: nothing is locked, and nothing of dead processes
 
 @contextmanager
 def temporary_file(target: Path) -> Iterator[Path]:
-    """An empty file next to its target, with the permissions of the target, or of a new file.
+    """Yield an empty file next to its target, with the permissions of the target, or of a new file.
 
     It is removed at the end, unless it was renamed, or is yet to be. Raises OSError if it cannot be made.
     """
@@ -45,7 +45,7 @@ def temporary_file(target: Path) -> Iterator[Path]:
 
 @contextmanager
 def temporary_folder(target: Path, mode: int = 0o777) -> Iterator[Path]:
-    """An empty folder next to its target. It is removed at the end, with what is in it that does not count.
+    """Yield an empty folder next to its target. It is removed at the end, with what is in it that does not count.
 
     ``mode``: its permissions, less those that the process gives to no file.
     """

@@ -62,7 +62,7 @@ class Url:
         return f"{self.scheme}://{self.root}{separator}{self.path}{self.query}"
 
     def __str__(self) -> str:
-        """The URL, without its credentials."""
+        """Return the URL, without its credentials."""
         return mask(self.text)
 
     def __repr__(self) -> str:
@@ -92,12 +92,12 @@ class Url:
         return replace(self, path=folder + slash if self.scheme in HTTP else folder)
 
     def temporary(self) -> Url:
-        """A new URL in the same folder, whose name is hidden from those who look for models."""
+        """Return a new URL in the same folder, whose name is hidden from those who look for models."""
         name = self.path.rpartition("/")[2]
         return replace(self, path=f"{self.path[: len(self.path) - len(name)]}{temporary_name(name)}")
 
     def child(self, name: str) -> Url:
-        """A file or folder inside of this folder: ``name`` is relative. Raises ValueError if it leaves the folder."""
+        """Return a file or folder in this folder: ``name`` is relative. Raises ValueError if it leaves the folder."""
         if not is_inside(name):
             raise ValueError(f"{name!r} is not a relative path inside of the folder")
         path = quote(name, safe="/") if self.scheme in HTTP else name

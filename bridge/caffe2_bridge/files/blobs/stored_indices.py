@@ -44,7 +44,7 @@ class StoredIndex:
         return cls(keys, most, bool(frozen))
 
     def operators(self, name: str, keys: str) -> list[OperatorDef]:
-        """The operators that make the index under a name, of keys in a blob."""
+        """Return the operators that make the index under a name, of keys in a blob."""
         most = Argument(name="max_elements", i=self.max_elements)
         made = [OperatorDef(type=_MAKERS[self.keys.dtype], output=[name], arg=[most])]
         made.append(OperatorDef(type="IndexLoad", input=[name, keys], output=[name]))
@@ -54,7 +54,7 @@ class StoredIndex:
 
 
 def read_blobs(blobs: Mapping[str, Blob]) -> tuple[dict[str, Parameter], list[OperatorDef]]:
-    """The stored blobs that an init net is to fill, by their names there, as parameters and operators.
+    """Return the stored blobs that an init net is to fill, by their names there, as parameters and operators.
 
     Tensors are parameters. An index is made by operators from a parameter ``NAME:keys``.
 

@@ -69,7 +69,7 @@ class View:
         return wire.Span.of(found)
 
     def cursor(self) -> Any:
-        """A raw iterator of the package plyvel."""
+        """Return a raw iterator of the package plyvel."""
         return self._database.raw_iterator(verify_checksums=True)
 
 

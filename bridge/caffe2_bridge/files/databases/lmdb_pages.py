@@ -96,7 +96,7 @@ class Tree:
         return None if self._root == _NO_PAGE else self._root
 
     def page(self, number: int) -> _Page:
-        """A page of the tree."""
+        """Return a page of the tree."""
         start, flags, lower, upper = self._header(number)
         kind = flags & _KINDS
         if kind not in {_BRANCH, _LEAF}:
@@ -107,17 +107,17 @@ class Tree:
         return _Page(start, kind == _LEAF, count)
 
     def key(self, page: _Page, index: int) -> bytes:
-        """The key of a node."""
+        """Return the key of a node."""
         at, _, _, length = self._node(page, index)
         return self._view[at : at + length].tobytes()
 
     def child(self, page: _Page, index: int) -> int:
-        """The page that a node of a branch leads to."""
+        """Return the page that a node of a branch leads to."""
         _, size, flags, _ = self._node(page, index)
         return size | flags << 32
 
     def value(self, page: _Page, index: int) -> Span:
-        """The value of a node of a leaf."""
+        """Return the value of a node of a leaf."""
         key, size, flags, length = self._node(page, index)
         start = key + length
         if flags & (_TABLE | _REPEATED):
@@ -133,7 +133,7 @@ class Tree:
         return self._span.within(self._span.start + start, self._span.start + start + size)
 
     def _overflow(self, number: int, size: int) -> int:
-        """The position of a value of so many bytes in overflow pages, the first of which is given."""
+        """Return the position of a value of so many bytes in overflow pages, the first of which is given."""
         start, flags, _, _ = self._header(number)
         if flags & _KINDS != _OVERFLOW:
             raise damaged(f"page {number} has the flags {flags:#x}, which pages of a value do not have")
@@ -142,7 +142,7 @@ class Tree:
         return start + _HEADER.size
 
     def _node(self, page: _Page, index: int) -> tuple[int, int, int, int]:
-        """A node: the position of the key, the size of the value, the flags, and the size of the key."""
+        """Return a node: the position of the key, the size of the value, the flags, and the size of the key."""
         (offset,) = _OFFSET.unpack_from(self._view, page.start + _HEADER.size + _OFFSET.size * index)
         at = page.start + offset
         self._require_within(page, at + _NODE.size)
@@ -160,7 +160,7 @@ class Tree:
             raise damaged(f"page {number} is missing")
 
     def _header(self, number: int) -> tuple[int, int, int, int]:
-        """The position, the flags and the ends of the free space of a page that is not a meta page."""
+        """Return the position, the flags and the ends of the free space of a page that is not a meta page."""
         self._require_page(number)
         start = number * self._size
         stated, flags, lower, upper = _HEADER.unpack_from(self._view, start)

@@ -39,7 +39,7 @@ class _Databases:
     folder: AnyPath
 
     def find(self, stated: str) -> AnyPath | None:
-        """The file, or the folder of an LMDB or LevelDB database, that a net means; None if the folder lacks it."""
+        """Return the file, or folder of an LMDB or LevelDB database, that a net means; None if the folder lacks it."""
         parts = [part for part in PurePosixPath(stated.replace("\\", "/")).parts if part not in ("/", ".")]
         while ".." in parts:
             parts = parts[parts.index("..") + 1 :]
@@ -55,7 +55,7 @@ class _Databases:
 
 
 def _remote(folder: RemotePath, parts: Sequence[str]) -> RemotePath | None:
-    """A file or database's folder at a path in a remote folder; None if it is not there."""
+    """Return a file or database's folder at a path in a remote folder; None if it is not there."""
     with suppress(ValueError):  # not a path inside of the folder
         path = folder.joinpath(*parts)
         if path.is_file() or (path.is_dir() and _holds_database(path)):
@@ -64,7 +64,7 @@ def _remote(folder: RemotePath, parts: Sequence[str]) -> RemotePath | None:
 
 
 def _local(folder: Path, parts: Sequence[str]) -> Path | None:
-    """A regular file, or a database's folder all of whose files are regular and inside of ``folder``, or None."""
+    """Return a regular file, or a database's folder whose files are all regular and inside of ``folder``, or None."""
     root = folder.resolve()
     path = root.joinpath(*parts).resolve()
     if not path.is_relative_to(root) or path == root:
@@ -144,7 +144,7 @@ def _touched(rest: Iterable[OpView], names: Mapping[str, Parameter]) -> bool:
 def _completed(
     init: InitNet, parameters: Mapping[str, Parameter], rest: list[OpView], notes: list[Diagnostic]
 ) -> InitNet:
-    """The init net with these parameters and other operators; readers that no operator uses are left out."""
+    """Return the init net with these parameters and other operators; readers that no operator uses are left out."""
     read = {name for op in rest for name in op.inputs}
     kept = tuple(op for op in rest if op.type != _READER or not read.isdisjoint(op.outputs))
 
@@ -161,7 +161,7 @@ def _completed(
 
 
 def _paths(op: OpView, readers: Mapping[str, OpView], databases: _Databases) -> list[AnyPath] | None:
-    """The databases of a `Load`: those of its readers, or those in its arguments; None if one is not found."""
+    """Return the databases of a `Load`: those of its readers, or those in its arguments; None if one is not found."""
     if op.inputs:
         if not all(name in readers for name in op.inputs):
             return None

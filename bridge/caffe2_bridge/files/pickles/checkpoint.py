@@ -66,7 +66,7 @@ def _left_out(names: list[str], reason: str, hint: str = "") -> list[Diagnostic]
 
 
 def _blobs(value: object) -> Mapping[str, object]:
-    """The blobs of a checkpoint, by name. Raises NetFormatError if it is not a dict, or has a name twice."""
+    """Return the blobs of a checkpoint, by name. Raises NetFormatError if it is not a dict, or has a name twice."""
     nested = value.get(_BLOBS, value.get(_BLOBS.encode())) if isinstance(value, dict) else None
     found = nested if isinstance(nested, dict) else value
     if not isinstance(found, dict):
@@ -78,7 +78,7 @@ def _blobs(value: object) -> Mapping[str, object]:
 
 
 def _name(key: object) -> str:
-    """The name of a blob; Python 2 wrote text as bytes."""
+    """Return the name of a blob; Python 2 wrote text as bytes."""
     if isinstance(key, bytes):
         try:
             return decode(key)

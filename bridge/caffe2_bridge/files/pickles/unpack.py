@@ -74,7 +74,7 @@ def _inflated(span: wire.Span) -> bytes:
 
 
 def _members(span: wire.Span) -> list[wire.Span]:
-    """The regular files of a tar archive. Raises NetFormatError if it is damaged."""
+    """Return the regular files of a tar archive. Raises NetFormatError if it is damaged."""
     found = []
     at = 0
     while at + _BLOCK <= len(span):
@@ -92,7 +92,7 @@ def _members(span: wire.Span) -> list[wire.Span]:
 
 
 def _size(field: bytes) -> int:
-    """The size of a member: in octal digits, or in binary beyond 8 GB."""
+    """Return the size of a member: in octal digits, or in binary beyond 8 GB."""
     if field[0] == 0x80:
         return int.from_bytes(field[1:], "big")
     digits = field.strip(b" \0")

@@ -191,7 +191,7 @@ def _text(value: object) -> str:
 
 
 def _in_numpy(module: str, name: str, function: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
-    """A function under its names in NumPy 1 and 2."""
+    """Return a function under its names in NumPy 1 and 2."""
     return {f"numpy.{core}.{module}.{name}": function for core in ("core", "_core")}
 
 

@@ -54,7 +54,7 @@ def require_fitting(size: int, url: str) -> None:
 
 
 def _measure() -> tuple[list[_Stored], int]:
-    """What the cache holds, and the bytes that are free on its disk."""
+    """Return what the cache holds, and the bytes that are free on its disk."""
     folder = cache_folder()
     folder.mkdir(parents=True, exist_ok=True)
     return _stored(folder), shutil.disk_usage(folder).free

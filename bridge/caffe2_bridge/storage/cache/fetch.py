@@ -50,7 +50,7 @@ class Held:
 
 @contextmanager
 def fetched(store: Store, url: Url) -> Iterator[Path]:
-    """The local copy of a remote file, for the duration of the context. Raises as :func:`fetch`."""
+    """Yield the local copy of a remote file, for the duration of the context. Raises as :func:`fetch`."""
     held = fetch(store, url)
     try:
         yield held.path
@@ -106,7 +106,7 @@ def _fill(store: Store, url: Url, status: Status, entry: _Entry) -> Status:
 
 
 def local_folder(folder: Url) -> Path:
-    """Where the files of a remote folder are kept."""
+    """Return where the files of a remote folder are kept."""
     return cache_folder() / folder.key / "files"
 
 
@@ -123,7 +123,7 @@ class _Entry:
         self.fill = state.with_name(f"{digest}.fill")
 
     def part(self, status: Status) -> Path:
-        """Where a version is downloaded to; the parts of others are removed."""
+        """Return where a version is downloaded to; the parts of others are removed."""
         version = hashlib.sha256(status.version.encode()).hexdigest()[:16]
         part = self.state.with_name(f"{self.state.stem}.{version}.part")
         for other in self.state.parent.glob(f"{self.state.stem}.*.part"):
@@ -150,7 +150,7 @@ class _Entry:
 
 
 def local_name(name: str) -> str:
-    """The relative local path of a relative remote one; parts that the file system may refuse are shortened."""
+    """Return the relative local path of a relative remote one; parts that the file system may refuse are shortened."""
     return "/".join(_local_part(part) for part in name.split("/"))
 
 

@@ -18,12 +18,12 @@ _UNITS: Final = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
 def cache_folder() -> Path:
-    """The folder of downloads: in $CAFFE2_BRIDGE_CACHE, else where the system keeps the user's caches."""
+    """Return the folder of downloads: in $CAFFE2_BRIDGE_CACHE, else where the system keeps the user's caches."""
     return user_cache("storage")
 
 
 def user_cache(name: str) -> Path:
-    """A folder of the user's caches, which need not exist. Raises RuntimeError if there is no home folder."""
+    """Return a folder of the user's caches, which need not exist. Raises RuntimeError if there is no home folder."""
     named = os.environ.get(FOLDER_VARIABLE)
     return (Path(named) if named else _user_caches() / "caffe2-bridge") / name
 
@@ -47,7 +47,7 @@ def _user_caches() -> Path:
 
 
 def cache_limit() -> int:
-    """The bytes that downloads may take: $CAFFE2_BRIDGE_CACHE_SIZE, such as ``500MB``; by default 50 GB.
+    """Return the bytes that downloads may take: $CAFFE2_BRIDGE_CACHE_SIZE, such as ``500MB``; by default 50 GB.
 
     Raises OptionError if it is not a size.
     """

@@ -146,7 +146,7 @@ class FsspecStore(Store):
 
 
 def _open(url: Url) -> tuple[Any, str]:
-    """The file system of a URL, and the path in it. Raises BridgeError if a package is not installed."""
+    """Return the file system of a URL, and the path in it. Raises BridgeError if a package is not installed."""
     try:
         fsspec = importlib.import_module("fsspec")
         kind = fsspec.get_filesystem_class(url.scheme)

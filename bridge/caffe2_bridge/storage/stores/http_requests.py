@@ -38,7 +38,7 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
 
 @contextmanager
 def requested(url: Url, headers: Mapping[str, str]) -> Iterator[Any]:
-    """The response to a GET request, also one with the status 416. Raises StorageError for other failures.
+    """Yield the response to a GET request, also one with the status 416. Raises StorageError for other failures.
 
     A user and password in the URL are sent to its server alone, not to one that it redirects to.
     """

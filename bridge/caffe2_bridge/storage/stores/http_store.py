@@ -94,19 +94,19 @@ def _is_version(response: Any, status: Status) -> bool:
 
 
 def _first(response: Any) -> int | None:
-    """The position of the first byte of a partial response; None if it is another response."""
+    """Return the position of the first byte of a partial response; None if it is another response."""
     found = _RANGE.fullmatch(response.headers.get("Content-Range", ""))
     return int(found[1]) if response.status == _PARTIAL and found is not None and found[1] else None
 
 
 def _stated(response: Any) -> int | None:
-    """The bytes of the body; None if the server does not state it."""
+    """Return the bytes of the body; None if the server does not state it."""
     text = response.headers.get("Content-Length", "")
     return int(text) if text.isascii() and text.isdigit() else None
 
 
 def _total(response: Any) -> int | None:
-    """The bytes of the whole file."""
+    """Return the bytes of the whole file."""
     found = _RANGE.fullmatch(response.headers.get("Content-Range", ""))
     if found is not None:
         return None if found[3] == "*" else int(found[3])
@@ -114,13 +114,13 @@ def _total(response: Any) -> int | None:
 
 
 def _validator(response: Any) -> str:
-    """What identifies the exact bytes of a version, for If-Range; empty if the server has nothing of that kind."""
+    """Return what identifies the exact bytes of a version, for If-Range; empty if the server sends none."""
     tag = response.headers.get("ETag", "")
     return tag if tag and not tag.startswith("W/") else "" if tag else response.headers.get("Last-Modified", "")
 
 
 def _version(response: Any, size: int | None) -> str:
-    """The validator first, and what else changes with the content."""
+    """Return the validator, and what else changes with the content."""
     tag, time = response.headers.get("ETag", ""), response.headers.get("Last-Modified", "")
     return "\n".join([_validator(response), tag, time, str(size)]) if tag or time else ""
 
@@ -146,7 +146,7 @@ class _Links(HTMLParser):
 
 
 def _entry(address: str, link: str) -> Entry | None:
-    """The file or folder that a link of a folder's page leads to; None if it is not in that folder."""
+    """Return the file or folder that a link of a folder's page leads to; None if it is not in that folder."""
     folder, target = urlsplit(address), urlsplit(urljoin(address, link))
     if (target.scheme, target.netloc) != (folder.scheme, folder.netloc) or target.query:
         return None

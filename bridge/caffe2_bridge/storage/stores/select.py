@@ -7,7 +7,7 @@ from caffe2_bridge.storage.urls import HTTP, ZIP, Url
 
 
 def store_of(url: Url) -> Store:
-    """The store that a URL is in; what it needs is imported now, since most programs read local files alone."""
+    """Return the store that a URL is in; what it needs is imported now, since most programs read local files alone."""
     if url.scheme == ZIP:
         from caffe2_bridge.storage.stores.zip_store import ZipStore
 

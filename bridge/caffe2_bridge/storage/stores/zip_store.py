@@ -114,7 +114,7 @@ class ZipStore(Store):
 
 
 def _members(archive: _Archive, url: Url) -> dict[str, zipfile.ZipInfo]:
-    """The regular members inside of the archive, by name. Raises StorageError if the one asked for is a link."""
+    """Return the regular members inside of the archive, by name. Raises StorageError if the one asked for is a link."""
     found = {}
     for info in archive.file.infolist():
         name = info.filename.rstrip("/")
