@@ -163,7 +163,7 @@ def _sum_dense(blob: str, terms: Sequence[DenseTerm]) -> tuple[list[OperatorDef]
 
 
 def _names_in_bodies(terms: Sequence[DenseTerm]) -> set[str]:
-    """The names in operators with bodies that compute terms, and those of the terms: bodies share their workspace."""
+    """Return names in operators with bodies that compute terms, and of the terms: bodies share their workspace."""
     taken = {term.source.name for term in terms}
     for term in terms:
         for op in term.source.group:

@@ -52,7 +52,7 @@ def insert_forward_operators(model: Model) -> Model:
 
 
 def _missing_forward(op: OpView, made: set[str]) -> OperatorDef | None:
-    """The forward operator of a gradient operator, if the net has not run it, and its steps can run again."""
+    """Return the forward operator of a gradient operator, if the net has not run it, and its steps can run again."""
     if op.type not in RecurrentNetworkGradient.types or op.proto.domain or not op.inputs:
         return None
     try:

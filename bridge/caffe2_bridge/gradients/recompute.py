@@ -81,7 +81,7 @@ def _prepend(net: NetDef, ops: Sequence[OperatorDef]) -> None:
 
 
 def _operators_to_repeat(spec: BackwardSpec) -> set[int]:
-    """The operators of the step net that compute what the backward step net finds; none if they cannot run again."""
+    """Return operators of the step net that compute what the backward step net finds; none if they cannot run again."""
     effects = effects_of(spec.forward.step_net, spec.forward.argument)
     net = effects.net
     writers: dict[str, list[int]] = {}

@@ -15,7 +15,7 @@ _DROPPED: Final = frozenset({"operator", "cudnn_enabled", "overload_name"})
 
 
 def group_norm_replace_aten_with_caffe2(predict_net: Message | bytes) -> NetDef:
-    """The net with ``GroupNorm`` for each ``ATen`` operator that is a group_norm, in bodies too.
+    """Return the net with ``GroupNorm`` for each ``ATen`` operator that is a group_norm, in bodies too.
 
     ``num_groups`` becomes ``group`` and ``eps`` becomes ``epsilon``, which GroupNorm reads.
     """

@@ -19,7 +19,7 @@ _NET: Final = Location("net")
 
 
 def forward_only(net: Message | bytes) -> NetDef:
-    """The net without what only its gradient needs, in bodies too: it computes the same, and is smaller.
+    """Return the net without what only its gradient needs, in bodies too: it computes the same, and is smaller.
 
     RecurrentNetwork operators lose their backward step nets and the other arguments that training reads; without them
     real Caffe2 keeps a few workspaces instead of one for each step. A Do keeps no copies of outer blobs. It runs in the
@@ -77,7 +77,7 @@ def _is_closed(control: Do) -> bool:
 
 
 def _own_stacks(net: NetDef) -> set[str]:
-    """The stacks of workspaces that one Do alone uses: others run in different workspaces of one stack."""
+    """Return the stacks of workspaces that one Do alone uses: others run in different workspaces of one stack."""
     used, bound = Counter[str](), set[str]()
     for op in all_operators(NetView(net)):
         control = control_of(op)

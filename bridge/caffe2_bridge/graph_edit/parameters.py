@@ -28,13 +28,13 @@ class Fetches(Protocol):
     """A workspace."""
 
     def fetch(self, name: str, /) -> Any:
-        """The value of a blob."""
+        """Return the value of a blob."""
 
 
 def get_params_from_init_net(
     init_net: Message | bytes, predict_net: Message | bytes | None = None
 ) -> tuple[dict[str, Value], dict[str, DeviceOption]]:
-    """The parameters that an init net makes, without running it in Caffe2, and the devices of the operators that do.
+    """Return the parameters that an init net makes, without running Caffe2, and the devices of the operators that do.
 
     Args:
         init_net: fills, and operators that compute constants of constants, such as Caffe2's ONNX importer writes.
@@ -66,7 +66,7 @@ def get_params_from_init_net(
 def construct_init_net_from_params(
     params: Mapping[str, Any], device_options: Mapping[str, DeviceOption] | None = None
 ) -> NetDef:
-    """An init net with a fill for each parameter.
+    """Return an init net with a fill for each parameter.
 
     Args:
         params: arrays of any type that Caffe2 has, strings (of text or bytes) and Int8Tensor included.
@@ -110,7 +110,7 @@ def _as_bytes(value: object) -> bytes:
 def export_mobile(
     workspace_or_params: Fetches | Mapping[str, Any], net: Message | bytes, params: Iterable[str]
 ) -> tuple[NetDef, NetDef]:
-    """A model as Caffe2's mobile exporter writes it, ready to be saved.
+    """Return a model as Caffe2's mobile exporter writes it, ready to be saved.
 
     Args:
         workspace_or_params: where the parameters are: a mapping, or anything with ``fetch(name)``.

@@ -24,7 +24,7 @@ _ACTS: Final = frozenset({
 
 
 def remove_dead_end_ops(net: Message | bytes) -> NetDef:
-    """The net without operators whose every output is unused and no external output, transitively.
+    """Return the net without operators whose every output is unused and no external output, transitively.
 
     An operator stays where any later operator that stays, or a body of one, reads what it writes. Operators without
     outputs (``Print``, ``Assert``, ``Save``) and those that act on queues, counters or other processes stay, as do
@@ -56,7 +56,7 @@ def _net_acts(net: NetEffects) -> bool:
 def get_sub_graph_external_input_output(
     net: Message | bytes, op_indices: Iterable[int]
 ) -> tuple[list[VersionedBlob], list[VersionedBlob]]:
-    """The versioned blobs that a part of a net needs from the rest, and those it makes for the rest or the outside.
+    """Return the versioned blobs that a part of a net needs from the rest, and that it makes for the rest or outside.
 
     In order of first use. What a control operator's bodies read without declaring it counts. Raises BridgeError where
     an index is none of the net's.
@@ -79,7 +79,7 @@ def get_sub_graph_external_input_output(
 
 
 def reads_of(effects: NetEffects) -> list[list[VersionedBlob]]:
-    """The versioned blobs that each operator or its bodies read; a blob that is updated in place is read."""
+    """Return the versioned blobs that each operator or its bodies read; a blob that is updated in place is read."""
     versions: dict[str, int] = {}
     reads = []
     for op, does in zip(effects.net.op, effects.ops, strict=True):

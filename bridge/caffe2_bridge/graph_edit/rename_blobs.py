@@ -79,7 +79,7 @@ def rename_op_output(predict_net: Message | bytes, op_id: int, output_id: int, n
 
 
 def _how_to_rename_input(slots: Slots, root: int, name: str, op_id: int, new_name: str) -> str:
-    """The call that renames an external input: an operator may use it in its bodies alone, without declaring it."""
+    """Return the call that renames an external input: an operator may use it in its bodies alone, undeclared."""
     call = "rename_op_input(predict_net, init_net, {}, {}, {!r}, from_producer=True)"
     for index, (proto, reads) in enumerate(zip(slots.effects.net.op, slots.reads, strict=True)):
         for position, slot in enumerate(reads):

@@ -22,7 +22,7 @@ _KEEP: Final = frozenset({"Cast", "Copy", "ExpandDims", "Flatten", "Reshape", "S
 
 
 def identify_reshape_sub_graph(net: Message | bytes) -> list[list[int]]:
-    """For each ``Reshape`` the operators that make its new shape from the data it reshapes, in net order, and itself.
+    """Return for each ``Reshape`` the operators that make its new shape from its data, in net order, and itself.
 
     Where the shape is an argument, or does not come from the data, there is the Reshape alone.
     """
@@ -39,7 +39,7 @@ def identify_reshape_sub_graph(net: Message | bytes) -> list[list[int]]:
 def _between(
     ssa: Ssa, producers: Mapping[VersionedBlob, int], source: VersionedBlob, target: VersionedBlob
 ) -> list[int]:
-    """Operators on a path from source to target: found backwards, no further than to where the source is made."""
+    """Return operators on a path from source to target: found backwards, no further than where the source is made."""
     first = producers.get(source, -1)
     found: set[int] = set()
     pending = [target]
@@ -120,11 +120,11 @@ class _Flow:
                 self._writers.setdefault(name, []).append(index)
 
     def readers(self, blob: VersionedBlob) -> list[int]:
-        """Indices of the operators that read a blob."""
+        """Return the indices of the operators that read a blob."""
         return self._readers.get(blob, [])
 
     def maker(self, name: str, reader: int) -> int | None:
-        """The index of the operator that made what an operator reads, -1 if none did, None if a body may have."""
+        """Return the index of the operator that made what one reads, -1 if none did, None if a body may have."""
         writers = self._writers.get(name, [])
         position = bisect_left(writers, reader)
         if position == 0:
@@ -156,7 +156,7 @@ class _Flow:
         return columns == {size} and rows.have(data, reshape, size)
 
     def _constant_shape(self, reshape: OpView, params: Mapping[str, Any]) -> tuple[int, ...]:
-        """The shape of a Reshape, where it is an argument or a parameter; else it is empty."""
+        """Return the shape of a Reshape, where it is an argument or a parameter; else it is empty."""
         if len(reshape.inputs) < 2:
             return tuple(reshape.args.integers("shape", default=()))
         name = reshape.inputs[1]
@@ -194,7 +194,7 @@ def _keeps_rows(chain: list[OpView], params: Mapping[str, Any]) -> bool:
 
 
 def _first_values(op: OpView, params: Mapping[str, Any]) -> tuple[int, ...]:
-    """The values of the second input, where it is a parameter."""
+    """Return the values of the second input, where it is a parameter."""
     return _values(params.get(op.inputs[1])) if len(op.inputs) > 1 else ()
 
 

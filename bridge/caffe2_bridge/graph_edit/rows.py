@@ -46,13 +46,13 @@ class Rows:
         return len(shape) > len("NCH") and bool(shape[1]) and size % shape[1] == 0
 
     def columns(self, name: str, reader: int) -> int | None:
-        """The columns of the weights that an operator of type FC reads; None if they are unknown."""
+        """Return the columns of the weights that an operator of type FC reads; None if they are unknown."""
         shape = self._shape(name, reader) if self._maker(name, reader) == -1 else None
         axis = self._ops[reader].args.integer("axis_w", default=1)
         return math.prod(shape[axis:]) if shape is not None and len(shape) > axis > 0 else None
 
     def _shape(self, name: str, reader: int) -> Shape | None:
-        """The shape of a blob that an operator reads; None if its rank is unknown."""
+        """Return the shape of a blob that an operator reads; None if its rank is unknown."""
         maker = self._maker(name, reader)
         return self._given(name) if maker == -1 else None if maker is None else self._made[maker].get(name)
 
@@ -73,7 +73,7 @@ class Rows:
         return made
 
     def _given(self, name: str) -> Shape | None:
-        """The shape of a parameter or an input."""
+        """Return the shape of a parameter or an input."""
         value = self._params.get(name)
         shape = self._shapes.get(name) if value is None else getattr(getattr(value, "data", value), "shape", None)
         return None if shape is None else tuple(map(int, shape))

@@ -11,17 +11,17 @@ from caffe2_bridge.ssa.effects import NetEffects, OpEffects, effects_of
 
 
 def illegal(reason: str, location: Location, hint: str = "") -> ConversionError:
-    """The error of an edit that a net does not allow."""
+    """Return the error of an edit that a net does not allow."""
     return ConversionError([Diagnostic("illegal-graph-edit", reason, location, hint=hint)])
 
 
 def location_of(net: str, proto: OperatorDef, index: int) -> Location:
-    """The location of an operator in the net named ``net``."""
+    """Return the location of an operator in the net named ``net``."""
     return Location(net, index, proto.type, proto.name)
 
 
 def with_ops(net: NetDef, ops: Iterable[OperatorDef]) -> NetDef:
-    """A new net with these operators, and all other fields of ``net``."""
+    """Return a new net with these operators, and all other fields of ``net``."""
     result = NetDef()
     for field, value in net.ListFields():
         if field.name == "op":
@@ -100,7 +100,7 @@ class Slots:
         return self.last[name]
 
     def root(self, slot: int) -> int:
-        """The number that represents all values tied to this one."""
+        """Return the number that represents all values tied to this one."""
         while self._parents[slot] != slot:
             self._parents[slot] = self._parents[self._parents[slot]]
             slot = self._parents[slot]
@@ -111,7 +111,7 @@ class Slots:
         self._parents[other] = one
 
     def readers(self) -> dict[int, set[int]]:
-        """The operators that find a value, by value."""
+        """Return the operators that find a value, by value."""
         readers: dict[int, set[int]] = {}
         for index, reads in enumerate(self.reads):
             for slot in (*reads, *self.found.get(index, {}).values()):
@@ -119,7 +119,7 @@ class Slots:
         return readers
 
     def same_dataflow(self, other: Slots) -> int | None:
-        """None where every operand means the same value in the other net, else the index of the first that does not.
+        """Return None where every operand means the same value in the other net, else the index of the first other.
 
         Values that bodies find and leave without a declaration count too. An index after the last operator means the
         external outputs.
@@ -138,7 +138,7 @@ class Slots:
 
 
 def rename_slots(slots: Slots, names: Mapping[int, str], net_name: str, identities: frozenset[int]) -> NetDef:
-    """The net with other names for some values, given by ``root``. Raises ConversionError where a name is taken."""
+    """Return the net with other names for values, given by ``root``. Raises ConversionError where a name is taken."""
     old = slots.effects.net
     net = NetDef()
     net.CopyFrom(old)

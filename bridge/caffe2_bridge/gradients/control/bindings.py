@@ -47,7 +47,7 @@ class DoBinding:
 
 
 def dedupe_g_output(op: OperatorDef, g_output: Sequence[str | None]) -> tuple[list[OperatorDef], list[str | None]]:
-    """Copies, so that no two outputs have one gradient: a Do binds an outer blob to one inner blob only.
+    """Copy gradients so that no two outputs have the same: a Do binds an outer blob to one inner blob only.
 
     Args:
         op: the operator.
@@ -78,7 +78,7 @@ def dedupe_g_output(op: OperatorDef, g_output: Sequence[str | None]) -> tuple[li
 
 
 def dense_gradients(op: OperatorDef, g_output: Sequence[BlobGradient]) -> list[str | None]:
-    """The dense gradients of the outputs. Raises GradientError where one is sparse, or none is given."""
+    """Return the dense gradients of the outputs. Raises GradientError where one is sparse, or none is given."""
     result: list[str | None] = []
     for name, gradient in zip(op.output, g_output, strict=True):
         if isinstance(gradient, SparseGradient):
@@ -90,14 +90,14 @@ def dense_gradients(op: OperatorDef, g_output: Sequence[BlobGradient]) -> list[s
 
 
 def zeros(like: str, output: str) -> OperatorDef:
-    """An operator that fills a blob with zeros in the shape of another."""
+    """Return an operator that fills a blob with zeros in the shape of another."""
     op = make_operator("ConstantFill", [like], [output], value=0.0)
     op.ClearField("name")
     return op
 
 
 def gradient_net(net: NetDef, operators: Sequence[OperatorDef], suffix: str = "_grad") -> NetDef:
-    """A body for a gradient. Its name differs from that of the forward body: a workspace has one net of a name."""
+    """Return a body for a gradient. Its name differs from the forward body's: a workspace has one net of a name."""
     result = NetDef()
     result.CopyFrom(net)
     result.name += suffix
@@ -108,7 +108,7 @@ def gradient_net(net: NetDef, operators: Sequence[OperatorDef], suffix: str = "_
 
 
 def gradient_op(op: OperatorDef, inputs: Sequence[str], outputs: Sequence[str]) -> OperatorDef:
-    """The gradient of a control operator, arguments to be added: its own type, name, engine and device."""
+    """Return the gradient of a control operator, arguments to be added: its own type, name, engine and device."""
     result = OperatorDef()
     result.CopyFrom(op)
     if result.name:

@@ -91,7 +91,7 @@ def _differentiate(net: NetDef | None, seeds: Mapping[str, str], differentiate: 
 
 
 def _merge(blob: str, given: str | None, branches: Iterable[_Branch], taken: Collection[str]) -> str:
-    """One name for the gradient of a blob, which both branches write; none has to where both leave what was given.
+    """Return one name for the gradient of a blob, which both branches write unless both leave what was given.
 
     ``taken`` are the names of incoming gradients and of those of other blobs: a branch may hand on one gradient to
     several blobs.

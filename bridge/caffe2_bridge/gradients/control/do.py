@@ -38,7 +38,7 @@ def do_gradient(op: Forward) -> None:
     seeds = {name: gradient for name, gradient in zip(binding.outputs, given, strict=False) if gradient}
 
     def name_for(blob: str) -> str:
-        """Not the name of a gradient that comes in: an outer blob is bound once only."""
+        """Return a name that no incoming gradient has: an outer blob is bound once only."""
         name = f"{blob}_grad"
         return f"{blob}_input_grad" if name in seeds.values() else name
 
@@ -58,7 +58,7 @@ def differentiate_do(
     *,
     saves_external_blobs: bool = False,
 ) -> DoGradient:
-    """The gradient of a Do.
+    """Return the gradient of a Do.
 
     Args:
         binding: the forward Do.
@@ -155,7 +155,7 @@ def _rename_reads(op: OperatorDef, names: Mapping[str, str]) -> None:
 
 
 def read_from_outside(operators: Iterable[OperatorDef]) -> dict[str, None]:
-    """Blobs that operators read before one of them writes them."""
+    """Return the blobs that operators read before one of them writes them."""
     written: set[str] = set()
     result: dict[str, None] = {}
     for op in operators:
@@ -165,7 +165,7 @@ def read_from_outside(operators: Iterable[OperatorDef]) -> dict[str, None]:
 
 
 def _export(gradient: str | SparseGradient, inner: str) -> OperatorDef:
-    """The operator that writes the gradient of an inner blob to the name that is bound to an outer one."""
+    """Return the operator that writes the gradient of an inner blob to the name that is bound to an outer one."""
     if isinstance(gradient, str):
         return copy_operator(gradient, inner + INNER_COPY)
     return OperatorDef(type="SparseToDense", input=[*gradient, inner], output=[inner + INNER_COPY])

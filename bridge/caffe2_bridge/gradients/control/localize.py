@@ -20,7 +20,7 @@ from caffe2_bridge.ssa.objects import object_outputs
 
 
 def with_local_bodies(net: NetDef, losses: Iterable[str], skip: int) -> NetDef:
-    """A net whose loops and branches, those that losses depend on, compute on local blobs; the net itself if all do.
+    """Return a net whose loops and branches that losses depend on compute on local blobs; the net itself if all do.
 
     Args:
         net: the net, which is not changed.
@@ -44,7 +44,7 @@ def _has_branches(op: OperatorDef) -> bool:
 
 
 def _needed(net: NetDef, wanted: set[str]) -> Iterator[int]:
-    """The indices of the operators on which blobs depend, from the last to the first."""
+    """Yield the indices of the operators on which blobs depend, from the last to the first."""
     for index in range(len(net.op) - 1, -1, -1):
         op = net.op[index]
         if not wanted.isdisjoint(op.output):
@@ -59,7 +59,7 @@ class _Names:
         self._taken = {*all_names(net)}
 
     def fresh(self, base: str) -> str:
-        """A new name."""
+        """Return a new name."""
         number, name = 0, base
         while name in self._taken:
             number += 1
@@ -180,7 +180,7 @@ def _is_local(effects: NetEffects, outer: Collection[str]) -> bool:
 
 
 def _overwritten(effects: NetEffects) -> set[str]:
-    """The tensors that a net writes after it has found or written another value of them."""
+    """Return the tensors that a net writes after it has found or written another value of them."""
     seen: set[str] = set()
     found: set[str] = set()
     for proto, op in zip(effects.net.op, effects.ops, strict=True):

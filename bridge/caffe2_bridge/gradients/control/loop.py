@@ -79,7 +79,7 @@ class _Carriers:
 
 
 def _body(op: Forward) -> DoBinding:
-    """The Do that is the body. Raises GradientError where its iterations leave too little behind."""
+    """Return the Do that is the body. Raises GradientError where its iterations leave too little behind."""
     op.x(0)
     net = While(OpView(op.proto, 0)).loop_net
     if len(net.op) != 1 or net.op[0].type != "Do":
@@ -97,7 +97,7 @@ def _body(op: Forward) -> DoBinding:
 def _differentiate(
     op: Forward, binding: DoBinding, carrier: _Carriers, written: list[str]
 ) -> tuple[list[str], DoGradient]:
-    """The gradient of one iteration, and the blobs it writes whose gradients it needs.
+    """Return the gradient of one iteration, and the blobs it writes whose gradients it needs.
 
     What an iteration reads the one before may have written: such a blob has a gradient at the iteration's end, too.
     """

@@ -17,7 +17,7 @@ family.pattern("X0 dY0 X3? -> dX1", "SparseToDenseMask")
 
 @family.differentiates("Gather")
 def gather(op: Forward) -> None:
-    """A sparse gradient with the indices and dY; dense for another axis than 0, or with ``dense_gradient``.
+    """Set a sparse gradient with the indices and dY; a dense one for another axis than 0, or with ``dense_gradient``.
 
     BatchGatherGradient(X, indices, dY; axis) -> dX, or SparseToDense(indices, dY, X) -> dX.
     """
