@@ -15,7 +15,7 @@ from caffe2_bridge.netdef.views import Args
 
 
 def sum_of(sources: Sequence[Parameter]) -> Filled:
-    """The sum of tensors of one shape and type, in order: init nets store doubles as sums of floats."""
+    """Return the sum of tensors of one shape and type, in order: init nets store doubles as sums of floats."""
     if len({(source.dtype, source.shape) for source in sources}) != 1:
         raise FillError("the inputs of Sum must have one shape and element type")
     first = sources[0]

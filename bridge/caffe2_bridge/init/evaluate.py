@@ -63,7 +63,7 @@ def evaluate_init_net(init: InitNet) -> tuple[dict[str, Parameter], list[Diagnos
 def _evaluate(
     op: OpView, parameters: Mapping[str, Parameter], net_device: DeviceOption | None
 ) -> dict[str, Parameter] | None:
-    """The outputs of an operator; None if it cannot be evaluated."""
+    """Return the outputs of an operator; None if it cannot be evaluated."""
     if any(name not in parameters for name in op.inputs):
         return None
     inputs = tuple(parameters[name] for name in op.inputs)
@@ -87,7 +87,7 @@ def _constant(name: str, array: Array, device: DeviceOption | None) -> Parameter
 
 
 def parameters_among(init: InitNet, made: Iterable[str], read: Iterable[str] = ()) -> list[str]:
-    """The parameters among the blobs that an init net makes.
+    """Return the parameters among the blobs that an init net makes.
 
     If it declares external outputs, intermediate blobs, which its own operators read, are not parameters, unless it
     declares them or ``read``, the blobs that the predict net reads, holds them.

@@ -97,7 +97,7 @@ class InitNet:
         return iter(self.net.op)
 
     def stored_operators(self) -> tuple[NetDef, Iterator[tuple[OperatorDef, Values | None]]] | None:
-        """The net without its operators, and these in order, read one at a time from where the net is stored.
+        """Return the net without its operators, and these in order, read one at a time from where the net is stored.
 
         The argument ``values`` of an operator is apart from it. None for a net that is not stored as a whole.
         """
@@ -175,7 +175,7 @@ def read_init_net(net: Message | bytes | wire.Span, known: Mapping[str, Paramete
 def _restored(
     data: bytes, names: Iterable[str], placeholders: Mapping[str, Parameter], findings: tuple[Diagnostic, ...]
 ) -> InitNet:
-    """The init net of bytes and of what they do not say: which fills are parameters, and what was found before."""
+    """Return the init net of bytes and of what they do not say: which fills are parameters, what was found before."""
     init = read_init_net(data)
     parameters = MappingProxyType({name: init.parameters[name] for name in names})
     return dataclasses.replace(
@@ -338,7 +338,7 @@ class _Reader:
 
 
 def fold(op: OpView, inputs: tuple[Parameter, ...], device: DeviceOption | None) -> Parameter:
-    """The output of an operator of a type in ``FOLDED``; ``device`` is that of the net.
+    """Return the output of an operator of a type in ``FOLDED``; ``device`` is that of the net.
 
     Raises FillError, ArgumentError or NetFormatError if Caffe2 would refuse the operator.
     """

@@ -27,7 +27,7 @@ def is_described(op_type: str) -> bool:
 
 
 def _plain(op_type: str) -> Signature | None:
-    """The signature of an operator of a type without operands and arguments."""
+    """Return the signature of an operator of a type without operands and arguments."""
     return _described(op_type) if is_described(op_type) else None
 
 
@@ -49,7 +49,7 @@ def has_parameters(op_type: str) -> bool:
 
 
 def signature_text(op: OpView, shapes: Sequence[Shape | None] = ()) -> str | None:
-    """The signature of an operator as it is written; see :func:`signature_of`."""
+    """Return the signature of an operator as it is written; see :func:`signature_of`."""
     text = _BY_TYPE.get(op.type)
     if text is None or isinstance(text, str):
         return text
@@ -58,12 +58,12 @@ def signature_text(op: OpView, shapes: Sequence[Shape | None] = ()) -> str | Non
 
 
 def described_types() -> Sequence[str]:
-    """The operator types that have a signature."""
+    """Return the operator types that have a signature."""
     return sorted(_BY_TYPE)
 
 
 def signature_of(op: OpView, shapes: Sequence[Shape | None] = ()) -> Signature | None:
-    """The signature of an operator; None if its type is not described.
+    """Return the signature of an operator; None if its type is not described.
 
     Args:
         op: the operator.

@@ -11,7 +11,7 @@ from caffe2_bridge.operators.signature import Shape, Text
 
 
 def _window(op: OpView) -> tuple[str, str]:
-    """The terms for the sides of an image and of a kernel, as far as the arguments say them."""
+    """Return the terms for the sides of an image and of a kernel, as far as the arguments say them."""
     rank = window_rank(op.args)
     if rank is None:
         return "*S:2", "*S'"
@@ -35,7 +35,7 @@ def _deformable_convolution(op: OpView, _: Sequence[Shape | None]) -> str:
 
 
 def _local_convolution(op: OpView, _: Sequence[Shape | None]) -> str:
-    """A kernel at each position of the result; with order="NHWC" its channels come last, those of the result before."""
+    """Describe a kernel at each position of the result; for order NHWC its channels come last, the result's before."""
     sides, kernel = _window(op)
     return f"X[N, ^{{group=1}}*C, {sides}]; W[*S'', M, ^C, {kernel}], b[*S'', M] -> Y[N, ^M, *S'']"
 
@@ -59,13 +59,13 @@ def _batch_product(op: OpView, _: Sequence[Shape | None]) -> str:
 
 
 def _layer_norm(_: OpView, shapes: Sequence[Shape | None]) -> str:
-    """Scale and bias have as many elements as the normalized dims, usually in the same dims."""
+    """Describe scale and bias by as many elements as the normalized dims have, usually in the same dims."""
     dims = "K?" if shapes[1:3].count(None) == len(shapes[1:3]) else "G"
     return f"X[*B{{axis=1}}:1, *K:1]; scale[*{dims}], bias[*{dims}] -> Y[*B, *K]"
 
 
 def _labelled(op: OpView, _: Sequence[Shape | None]) -> str:
-    """Labels are a class for each row, unless they are probabilities."""
+    """Describe labels as a class for each row, unless they are probabilities."""
     return "X, labels -> Y" if op.args.integer("label_prob", default=0) else "X, labels[*L:1] -> Y"
 
 

@@ -114,16 +114,17 @@ class Signature:
 
 @lru_cache(maxsize=4096)
 def _inferred(signature: Signature, inputs: int, shapes: tuple[Any, ...], usual: bool) -> tuple[Shape | None, ...]:
-    """The shapes for numbers, remembered: layers of a net are often alike."""
+    """Return the shapes for numbers, remembered: layers of a net are often alike."""
     return tuple(_Solver(signature, inputs, shapes, None).solve(usual=usual))
 
 
 def _spread(operands: Sequence[Operand], count: int) -> Iterator[Operand]:
+    """Return as many operands as there are; missing ones may have any shape."""
     return (_operand_at(operands, index) for index in range(count))
 
 
 def _operand_at(operands: Sequence[Operand], index: int) -> Operand:
-    """The operand at an index; one that is not described may have any shape."""
+    """Return the operand at an index; one that is not described may have any shape."""
     if index < len(operands):
         return operands[index]
     return operands[-1] if operands and operands[-1].repeats else _ANY
@@ -228,7 +229,7 @@ class _Solver:
                     found = True
 
     def _layout(self, index: int, operand: Operand) -> list[tuple[Key, bool]] | None:
-        """The key of each dim and whether it is loose; None while the operand's rank is unknown."""
+        """Return the key of each dim and whether it is loose; None while the operand's rank is unknown."""
         keys: list[tuple[Key, bool]] = []
         for at, term in enumerate(operand.terms or ()):
             length = self._lengths.get(_length_key(index, term)) if term.is_group else 1

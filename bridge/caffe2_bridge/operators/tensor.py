@@ -16,7 +16,7 @@ def _dims(symbol: str, count: int) -> list[str]:
 
 
 def _broadcast(op: OpView, shapes: Shapes) -> str:
-    """With ``broadcast``, B has dims of A, from ``axis`` on; else both are broadcast, and ranks alone are known."""
+    """Give B dims of A, from ``axis`` on, with ``broadcast``; else both are broadcast, and ranks alone are known."""
     a, b, *_, y = (None if shape is None else len(shape) for shape in shapes)
     if op.args.integer("broadcast", default=0):
         if op.args.integer("axis", default=-1) < 0 or b is None or None not in (shapes[1] or ()):
@@ -35,7 +35,7 @@ def _broadcast(op: OpView, shapes: Shapes) -> str:
 
 
 def _ones(rank: int) -> str:
-    """The dims of a tensor of one element."""
+    """Return the dims of a tensor of one element."""
     return ", ".join(["1"] * rank) or "()"
 
 
@@ -45,7 +45,7 @@ def _condition(_: OpView, shapes: Shapes) -> str:
 
 
 def _around(op: OpView, dim: str, rank: int) -> str:
-    """A dim at ``axis``, and those around it, of an operand that has usually ``rank``."""
+    """Return a dim at ``axis``, and those around it, of an operand that has usually ``rank``."""
     axis = op.args.integer("axis", default=3 if op.args.text("order", default="NCHW") == "NHWC" else 1)
     return f"*L{{{axis}}}:{max(rank + axis, 0)}, {dim}, *R:{max(rank - 1 - axis, 0)}"
 
@@ -67,7 +67,7 @@ def _split(op: OpView, _: Shapes) -> str:
 
 
 def _transpose(op: OpView, shapes: Shapes) -> str:
-    """The dims in the order of ``axes``, by default reversed."""
+    """Put the dims in the order of ``axes``, by default reversed."""
     axes = op.args.integers("axes", default=())
     ranks = [len(axes)] if axes else [len(shape) for shape in shapes if shape is not None]
     if not ranks or any(not 0 <= axis < len(axes) for axis in axes):

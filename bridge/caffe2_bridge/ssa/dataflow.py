@@ -119,7 +119,7 @@ class _Checker:
 
     @staticmethod
     def inside(control: ControlOperator, effects: OpEffects, visible: _Visible) -> _Visible:
-        """What bodies see when the operator starts."""
+        """Return what bodies see when the operator starts."""
         if control.scope is Scope.SEALED:
             result = _Visible(None, closed=not control.keeps_blobs)
             formals = (formal for name in effects.bodies for formal in control.bodies[name].formals)

@@ -95,12 +95,12 @@ class NetEffects:
 
 
 def union(*groups: Iterable[str]) -> dict[str, None]:
-    """The names of all groups, in order; empty names are left out."""
+    """Return the names of all groups, in order; empty names are left out."""
     return dict.fromkeys(name for group in groups for name in group if name)
 
 
 def effects_of(net: NetDef, name: str) -> NetEffects:
-    """The effects of a net. Raises ConversionError where an argument of an operator with bodies is wrong."""
+    """Return the effects of a net. Raises ConversionError where an argument of an operator with bodies is wrong."""
     findings: list[Diagnostic] = []
     effects = analyse(net, Location(name), findings)
     if findings:
@@ -109,7 +109,7 @@ def effects_of(net: NetDef, name: str) -> NetEffects:
 
 
 def analyse(net: NetDef, location: Location, findings: list[Diagnostic]) -> NetEffects:
-    """The effects of a net; diagnostics of arguments of operators with bodies are added to ``findings``."""
+    """Return the effects of a net; diagnostics of arguments of operators with bodies are added to ``findings``."""
     result = NetEffects(net)
     unfrozen = set[str]()
     for index, proto in enumerate(net.op):
@@ -175,7 +175,7 @@ def _plain(op: OperatorDef, op_type: str) -> OpEffects:
 
 
 def _refused(op: OperatorDef) -> OpEffects:
-    """What a wrong operator lists; operands that are outputs too keep their names, so that a reason stays the same."""
+    """Return what a wrong operator lists; operands that are outputs too keep their names: a reason stays the same."""
     inputs, outputs = op.input[:], op.output[:]
     writes = [name for name in outputs if name not in inputs]
     return OpEffects(inputs, outputs, inputs, writes, mutates=[name for name in outputs if name in inputs])
@@ -191,7 +191,7 @@ def _control(control: ControlOperator, here: Location, findings: list[Diagnostic
 
 
 def _branches(control: ControlOperator, bodies: Mapping[str, NetEffects]) -> OpEffects:
-    """Alternatives in the operator's workspace: what all of them write is written, the rest is merged."""
+    """Return effects of alternatives in the operator's workspace: what all write is written, the rest is merged."""
     parts = list(bodies.values())
     may = union(*(part.may for part in parts))
     complete = len(parts) == len(control.arguments)
@@ -214,7 +214,7 @@ def _branches(control: ControlOperator, bodies: Mapping[str, NetEffects]) -> OpE
 
 
 def _repeated(control: ControlOperator, bodies: Mapping[str, NetEffects]) -> OpEffects:
-    """Bodies in turn, again and again, in the operator's workspace: the next iteration finds what this one wrote."""
+    """Return effects of bodies repeated in the operator's workspace: the next iteration finds what this one wrote."""
     parts = list(bodies.values())
     exposed: dict[str, None] = {}
     written: dict[str, None] = {}
@@ -238,7 +238,7 @@ def _repeated(control: ControlOperator, bodies: Mapping[str, NetEffects]) -> OpE
 
 
 def _sealed(control: ControlOperator, bodies: Mapping[str, NetEffects]) -> OpEffects:
-    """Bodies that find and write outer blobs under other names, and no others."""
+    """Return the effects of bodies that find and write outer blobs under other names, and no others."""
     inputs, outputs = ({*names}.difference(control.stacks) for names in (control.op.inputs, control.op.outputs))
     reads, mutates, soft = union(control.op.inputs), union(control.stacks), dict[str, None]()
     writes, updates, passes = dict[str, None](), dict[str, None](), dict[str, None]()
@@ -273,7 +273,7 @@ def _sealed(control: ControlOperator, bodies: Mapping[str, NetEffects]) -> OpEff
 
 
 def _nested(control: ControlOperator, bodies: Mapping[str, NetEffects]) -> OpEffects:
-    """Bodies that see the blobs around them, and write blobs of their own: the operator itself writes its results.
+    """Return effects of bodies that see the blobs around them, and write their own: the operator writes its results.
 
     What bodies find under the name of a blob that the operator fills is not what was there before.
     """
@@ -298,7 +298,7 @@ def _nested(control: ControlOperator, bodies: Mapping[str, NetEffects]) -> OpEff
 
 
 def names_of_bodies(control: ControlOperator, bodies: Mapping[str, NetEffects]) -> set[str]:
-    """Names that mean no outer blob in the bodies: bound ones, and what an earlier operator's body has left."""
+    """Return names that mean no outer blob in the bodies: bound ones, and what an earlier operator's body has left."""
     past = (net.may for name, net in bodies.items() if control.bodies[name].role is Role.PAST)
     return {*control.own_names, *union(*past)}
 

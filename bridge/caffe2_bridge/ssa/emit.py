@@ -70,7 +70,7 @@ def _rewrite_shared(
 
 
 def _moves(effects: NetEffects, pairs: Mapping[str, tuple[str, str]]) -> Iterator[tuple[tuple[str, str], OperatorDef]]:
-    """The pairs whose names differ, each with an operator that writes the blob."""
+    """Yield the pairs whose names differ, each with an operator that writes the blob."""
     needed = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
     if needed:
         writers = {name: op for op in effects.net.op for name in op.output}
@@ -97,12 +97,12 @@ def emit(effects: NetEffects, versions: NetVersions, names: Names, tail: Iterabl
 
 
 def numbered(net: NetView) -> Iterator[tuple[int, OpView]]:
-    """The operators of a net, each with its former index; one that was inserted has the index of the next."""
+    """Return the operators of a net, each with its former index; one that was inserted has the index of the next."""
     return zip(former_indices(net.proto), net.ops, strict=True)
 
 
 def former_indices(net: NetDef) -> Iterator[int]:
-    """The former index of each operator of a net; one that was inserted has the index of the next."""
+    """Yield the former index of each operator of a net; one that was inserted has the index of the next."""
     copies = 0
     for index, op in enumerate(net.op):
         yield index - copies
@@ -138,7 +138,7 @@ def _inputs(names: Iterable[str], op: OpEffects, found: OpVersions) -> list[str]
 
 
 def _outputs(names: Iterable[str], op: OpEffects, found: OpVersions) -> list[str]:
-    """The new names; a blob that only passes through, and has a value, is not an output."""
+    """Return the new names; a blob that only passes through, and has a value, is not an output."""
     after = found.after
     dropped = {name for name in op.passes if name not in after} if op.passes else ()
     return [after[name].group.name if name in after else name for name in names if name not in dropped]
@@ -183,7 +183,7 @@ class _Control:
         return before is not None and before.defined
 
     def _shared(self) -> None:
-        """Bodies in the operator's workspace: what they leave has the operator's names, in all of them."""
+        """Rewrite bodies in the operator's workspace: what they leave has the operator's names, in all of them."""
         op, after, entries = self.effects, self.found.after, self._entries()
         entries.update({name: Entry(after[name].name, self._had_value(name)) for name in op.updates})
         finals = {name: after[name].name for name in op.changed}
@@ -226,7 +226,7 @@ class _Control:
         _assign(self.proto.output, [*outputs, *_missing(changed, outputs)])
 
     def _sealed(self) -> None:
-        """Bodies with names of their own for outer blobs: these keep their names inside."""
+        """Rewrite bodies with names of their own for outer blobs: these keep their names inside."""
         for name, body in self.effects.bodies.items():
             formals = self.control.bodies[name].formals
             entries = {
@@ -251,7 +251,7 @@ class _Control:
         _assign(self.proto.output, _outputs([*written, *stacks], op, self.found))
 
     def _nested(self) -> None:
-        """Bodies with workspaces of their own: they find outer blobs by name, and write names of their own."""
+        """Rewrite bodies with workspaces of their own: they find outer blobs by name, and write names of their own."""
         control, bodies, after = self.control, self.effects.bodies, self.found.after
         runs = any(control.bodies[name].role is Role.RUN for name in bodies)
         own = names_of_bodies(control, bodies) if runs else set(control.own_names)

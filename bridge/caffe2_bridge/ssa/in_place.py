@@ -23,8 +23,8 @@ def _only(*pairs: tuple[int, int]) -> _Pairs:
 
 
 # (input, output) operands that real Caffe2 holds to one blob: most by their schema, some (AsyncNetBarrier,
-# EnsureClipped, the MomentumSGDUpdates, UnsafeCoalesce, VariableLengthSequencePadding,
-# YellowFin) by a kernel that refuses two blobs or is wrong on them.
+# EnsureClipped, the MomentumSGDUpdates, UnsafeCoalesce, VariableLengthSequencePadding, YellowFin) by a kernel that
+# refuses two blobs or is wrong on them.
 _IN_PLACE: Final[Mapping[str, _Pairs]] = {
     **dict.fromkeys(
         (
@@ -81,7 +81,7 @@ SPECIAL_TYPES: Final = MUTATORS.union(_IN_PLACE, _ACCUMULATES)
 
 
 def updated(op_type: str, inputs: Sequence[str], outputs: Sequence[str]) -> list[str]:
-    """Names of the blobs whose value an operator must find under the name that it writes."""
+    """Return the names of the blobs whose value an operator must find under the name that it writes."""
     if op_type in _ACCUMULATES or (op_type in _COUNTS and not inputs):
         return list(outputs[:1])
     pairs = _IN_PLACE.get(op_type)

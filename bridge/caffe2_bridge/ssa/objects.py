@@ -25,12 +25,12 @@ INDEX_TYPES: Final = _INDEX_MAKERS | {"IndexFreeze", "IndexGet"}  # those that f
 
 
 def mutated(op_type: str, inputs: Sequence[str], outputs: Sequence[str]) -> list[str]:
-    """Names of the objects that an operator without bodies changes in place."""
+    """Return the names of the objects that an operator without bodies changes in place."""
     return [name for name in outputs if name in inputs] if op_type in MUTATORS else []
 
 
 def follow_index(op: OperatorDef, unfrozen: set[str]) -> list[str]:
-    """The index in which an ``IndexGet`` may number new keys, though it does not list it as an output.
+    """Return the index in which an ``IndexGet`` may number new keys, though it does not list it as an output.
 
     ``unfrozen`` holds the indices that the operators before have made and not frozen, and is updated. An index from
     outside of the net is taken for a frozen one.
@@ -45,7 +45,7 @@ def follow_index(op: OperatorDef, unfrozen: set[str]) -> list[str]:
 
 
 def object_outputs(op: OperatorDef) -> tuple[str, ...]:
-    """The outputs of an operator that are objects; those of its bodies are not among them."""
+    """Return the outputs of an operator that are objects; those of its bodies are not among them."""
     if op.domain:
         return ()
     if op.type in _MAKERS:
@@ -62,7 +62,7 @@ def makes_object(op: OperatorDef) -> bool:
 
 
 def final_objects(net: NetDef) -> frozenset[str]:
-    """The blobs of a net, without those of its bodies, whose last value is an object."""
+    """Return the blobs of a net, without those of its bodies, whose last value is an object."""
     if _MAY_HOLD_OBJECTS.isdisjoint([op.type for op in net.op]):
         return frozenset()
     found: dict[str, bool] = {}
@@ -73,7 +73,7 @@ def final_objects(net: NetDef) -> frozenset[str]:
 
 
 def objects_of(net: NetDef) -> Iterator[str]:
-    """The blobs of a net, and of the bodies in it, that hold objects."""
+    """Yield the blobs of a net, and of the bodies in it, that hold objects."""
     for op in net.op:
         yield from object_outputs(op)
         control = control_of(OpView(op, 0))

@@ -12,7 +12,7 @@ from caffe2_bridge.ssa.objects import final_objects, object_outputs
 
 
 def net_outputs(net: NetDef, asked: Iterable[str] | None = None) -> tuple[str, ...]:
-    """The outputs of a net, without duplicates.
+    """Return the outputs of a net, without duplicates.
 
     Those that are asked for; without a request those that the net declares; without a declaration the blobs that
     operators list as outputs and whose last value no operator, and no body, reads. Objects are only among those that
@@ -24,13 +24,13 @@ def net_outputs(net: NetDef, asked: Iterable[str] | None = None) -> tuple[str, .
 
 
 def declared_outputs(net: NetDef) -> tuple[str, ...]:
-    """The outputs that a net declares, without duplicates and without objects, which no model can output."""
+    """Return the outputs that a net declares, without duplicates and without objects, which no model can output."""
     objects = final_objects(net)
     return tuple(name for name in dict.fromkeys(net.external_output) if name not in objects)
 
 
 def omitted_outputs(net: NetDef, declared: Collection[str] | None = None) -> list[Diagnostic]:
-    """A warning for each output that is left out of the :func:`declared_outputs` because it is an object.
+    """Return a warning for each output that is left out of the :func:`declared_outputs` because it is an object.
 
     ``declared`` are these outputs, where they are known already.
     """
@@ -55,7 +55,7 @@ def outputs_hint(names: Collection[str]) -> str:
 
 
 def unread_outputs(effects: NetEffects) -> tuple[str, ...]:
-    """The blobs that operators list as outputs and whose last value is a tensor that no operator or body reads."""
+    """Return blobs that operators list as outputs and whose last value is a tensor that no operator or body reads."""
     is_output: dict[str, bool] = {}
     read: set[str] = set()
     for proto, op in zip(reversed(effects.net.op), reversed(effects.ops), strict=True):
@@ -68,7 +68,7 @@ def unread_outputs(effects: NetEffects) -> tuple[str, ...]:
 
 
 def needed_operators(net: NetDef, outputs: Iterable[str]) -> list[int]:
-    """The indices of the operators that compute blobs, in the net's order; a name stands for all its values."""
+    """Return the indices of the operators that compute blobs, in the net's order; a name stands for all its values."""
     effects = analyse(net, Location(net.name or "net"), [])
     wanted = set(outputs)
     needed: list[int] = []

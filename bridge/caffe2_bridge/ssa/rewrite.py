@@ -101,7 +101,7 @@ def rename_in_place(predict_net: NetDef) -> NetEffects:
 
 
 def _names(effects: NetEffects) -> set[str]:
-    """The names of :func:`all_names` of a net whose effects are known."""
+    """Return the names of :func:`all_names` of a net whose effects are known."""
     net = effects.net
     names = {*net.external_input, *net.external_output}
     for proto, op in zip(net.op, effects.ops, strict=True):

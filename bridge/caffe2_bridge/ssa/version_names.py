@@ -14,13 +14,13 @@ class Names:
     """The names of one workspace, and new names ``<base>_<number>`` that no blob and no string of the nets has."""
 
     def __init__(self, used: set[str]) -> None:
-        """``used`` are the names of the nets; new ones are added to it."""
+        """Take ``used``, the names of the nets; new ones are added to it."""
         self._used = used
         self._last: dict[str, int] = {}
         self._claimed: set[str] = set()
 
     def workspace(self) -> Names:
-        """The names of another workspace, which shares new names and has claims of its own."""
+        """Return the names of another workspace, which shares new names and has claims of its own."""
         other = Names(self._used)
         other._last = self._last
         return other
@@ -151,7 +151,7 @@ class NetVersions:
         return OpVersions(before, after)
 
     def _plain(self, op: OpEffects) -> OpVersions:
-        """The versions around an operator that only reads some blobs and only writes others, as most do."""
+        """Return the versions around an operator that only reads some blobs and only writes others, as most do."""
         last = self.last
         before: dict[str, Version | None] = {}
         for name in op.reads:

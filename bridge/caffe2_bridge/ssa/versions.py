@@ -20,7 +20,7 @@ BlobVersions: TypeAlias = dict[str, int]
 
 
 def get_ssa(net: Message | bytes, blob_versions: BlobVersions | None = None) -> tuple[Ssa, BlobVersions]:
-    """The versioned inputs and outputs of each operator, and the last version of each blob.
+    """Return the versioned inputs and outputs of each operator, and the last version of each blob.
 
     Version 0 is what a blob holds before the net runs; each operator that writes a blob makes the next version, also
     where it lists the blob twice (both outputs then have the higher version). In a net without declared inputs, every
@@ -47,22 +47,22 @@ def get_ssa(net: Message | bytes, blob_versions: BlobVersions | None = None) -> 
 
 
 def get_undefined_blobs(ssa: Ssa) -> set[str]:
-    """Names read at version 0: what must exist before the net runs."""
+    """Return the names read at version 0: what must exist before the net runs."""
     return {name for inputs, _ in ssa for name, version in inputs if version == 0}
 
 
 def get_output_producers(ssa: Ssa) -> dict[VersionedBlob, int]:
-    """Versioned blob to the index of the operator that makes it; the last one where several do."""
+    """Map a versioned blob to the index of the operator that makes it; the last one where several do."""
     return {blob: index for index, (_, outputs) in enumerate(ssa) for blob in outputs}
 
 
 def get_producer_map(ssa: Ssa) -> dict[VersionedBlob, tuple[int, int]]:
-    """Versioned blob to (operator index, output index) of what makes it."""
+    """Map a versioned blob to (operator index, output index) of what makes it."""
     return {blob: (i, j) for i, (_, outputs) in enumerate(ssa) for j, blob in enumerate(outputs)}
 
 
 def get_consumer_map(ssa: Ssa) -> dict[VersionedBlob, list[tuple[int, int]]]:
-    """Versioned blob to the (operator index, input index) of all that read it, in net order."""
+    """Map a versioned blob to the (operator index, input index) of all that read it, in net order."""
     consumers: dict[VersionedBlob, list[tuple[int, int]]] = {}
     for i, (inputs, _) in enumerate(ssa):
         for j, blob in enumerate(inputs):
@@ -73,7 +73,7 @@ def get_consumer_map(ssa: Ssa) -> dict[VersionedBlob, list[tuple[int, int]]]:
 def get_op_ids_in_path(
     ssa: Ssa, blob_versions: BlobVersions, inputs: Iterable[str], outputs: Iterable[str]
 ) -> list[int]:
-    """Indices, ascending, of the operators needed to make ``outputs`` from ``inputs``, all at their last versions.
+    """Return indices, ascending, of operators needed to make ``outputs`` from ``inputs``, all at their last versions.
 
     A name that ``blob_versions`` does not hold is a BridgeError that names it.
     """
@@ -99,7 +99,7 @@ def _latest(name: str, blob_versions: BlobVersions) -> VersionedBlob:
 def get_external_blob_names(
     net: Message | bytes, lexical_scope: Collection[str]
 ) -> tuple[AbstractSet[str], AbstractSet[str]]:
-    """The names a net needs from outside, and the names visible outside (in ``lexical_scope``) that it writes.
+    """Return the names a net needs from outside, and the names visible outside (in ``lexical_scope``) that it writes.
 
     Both are sets that iterate in the order of first use. Inputs that the scope lacks are a BridgeError that names them.
     """
