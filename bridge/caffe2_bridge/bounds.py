@@ -92,7 +92,7 @@ def is_possible_shape(dims: Sequence[int]) -> bool:
 
 
 def current_limits() -> Limits:
-    """The limits that hold now. Raises OptionError if those of the environment cannot be read."""
+    """Return the limits that hold now. Raises OptionError if those of the environment cannot be read."""
     return _CURRENT.get() or _of_environment(os.environ.get(VARIABLE, ""))
 
 
@@ -140,17 +140,17 @@ def parse_limits(text: str) -> dict[str, int]:
 
 
 def hint_of(name: str, wanted: int) -> str:
-    """What to type to allow as much as ``wanted``."""
+    """Return what to type to allow as much as ``wanted``."""
     return f"raise the limit: --limit {name}={wanted}, or with caffe2_bridge.limits({name}={wanted})"
 
 
 def unpacked_allowance(compressed: int) -> int:
-    """How many bytes so many compressed ones may unpack to."""
+    """Return how many bytes so many compressed ones may unpack to."""
     return current_limits().unpacked_bytes + MAX_UNPACKED_RATIO * compressed
 
 
 def refusal_to_unpack(size: int, compressed: int) -> str:
-    """Why so many compressed bytes may not be unpacked to that many; empty if they may."""
+    """Return why so many compressed bytes may not be unpacked to that many; empty if they may."""
     allowed = unpacked_allowance(compressed)
     if size <= allowed:
         return ""
@@ -159,7 +159,7 @@ def refusal_to_unpack(size: int, compressed: int) -> str:
 
 
 def table() -> list[tuple[str, int, str]]:
-    """The name, the default and the meaning of each limit that can be raised."""
+    """Return the name, the default and the meaning of each limit that can be raised."""
     return [(bound.name, getattr(Limits(), bound.name), bound.metadata["summary"]) for bound in fields(Limits)]
 
 

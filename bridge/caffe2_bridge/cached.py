@@ -19,7 +19,7 @@ class cached_property(functools.cached_property[T_co]):  # noqa: N801 - named as
     @overload
     def __get__(self, instance: object, owner: type[Any] | None = None) -> T_co: ...
     def __get__(self, instance: object | None, owner: type[Any] | None = None) -> cached_property[T_co] | T_co:
-        """The value, which the instance holds from now on."""
+        """Return the value, which the instance holds from now on."""
         if instance is None:
             return self
         value = instance.__dict__[cast("str", self.attrname)] = self.func(instance)

@@ -105,12 +105,12 @@ class Model:
         return declared_outputs(self.predict_net)
 
     def with_inputs(self, names: Iterable[str]) -> Model:
-        """The model in which these parameters are inputs; the same model if none is a parameter."""
+        """Return the model in which these parameters are inputs; the same model if none is a parameter."""
         init = self.init.with_inputs(names)
         return self if init is self.init else Model(self.predict_net, init, self.source)
 
     def with_outputs(self, names: Iterable[str] | None) -> Model:
-        """The model that declares and computes these outputs instead of its own; the same model for None.
+        """Return the model that declares and computes these outputs instead of its own; the same model for None.
 
         Operators that they do not need are left out, of the init net too.
 
@@ -140,7 +140,7 @@ class Model:
         return Model(cut, self.init, self.source).without_unneeded()
 
     def without_unneeded(self, outputs: Iterable[str] | None = None) -> Model:
-        """The model without operators of the init net that compute nothing that the predict net reads.
+        """Return the model without operators of the init net that compute nothing that the predict net reads.
 
         What it reads for ``outputs`` counts; None for all that it reads.
         """
@@ -154,7 +154,7 @@ class Model:
 
 
 def _read(net: NetDef) -> set[str]:
-    """The blobs that the operators of a net, or of its bodies, read."""
+    """Return the blobs that the operators of a net, or of its bodies, read."""
     return {name for op in all_operators(NetView(net)) for name in op.inputs}
 
 

@@ -69,7 +69,7 @@ class Fingerprinted(Protocol):
     """A state that can tell cheaply whether it was changed."""
 
     def fingerprint(self) -> Hashable:
-        """A value that differs after a change of the state or of what it refers to, other than weights."""
+        """Return a value that differs after a change of the state or of what it refers to, other than weights."""
         ...
 
 
@@ -158,7 +158,7 @@ def _applied(step: Pass[S], state: S) -> S:
 
 
 def _checked(step: Pass[S], state: S) -> S:
-    """The state after a pass, if the pass does what its kind promises. Raises PassContractError otherwise."""
+    """Return the state after a pass, if the pass does what its kind promises. Raises PassContractError otherwise."""
     name = type(step).__name__
     if isinstance(step, InPlacePass):
         returned: object = cast("Callable[[S], object]", step)(state)

@@ -55,7 +55,7 @@ def cut_readers(model: Model) -> Model:
 
 
 def _heads(net: NetView) -> list[OpView]:
-    """The readers of a net that can be replaced by inputs, in order."""
+    """Return the readers of a net that can be replaced by inputs, in order."""
     found: list[OpView] = []
     written: set[str] = set()
     used: set[str] = set()
@@ -70,7 +70,7 @@ def _heads(net: NetView) -> list[OpView]:
 
 
 def _unused_makers(net: NetView, cut: Iterable[OpView]) -> list[OpView]:
-    """The operators of the net that make the sources of readers that are cut, and nothing else."""
+    """Return the operators of the net that make the sources of readers that are cut, and nothing else."""
     reads = Counter(name for op in net.ops for name in op.inputs)
     sources = Counter(name for op in cut for name in op.inputs)
     return [op for op in net.ops if makes_object(op.proto) and 0 < sources[op.outputs[0]] == reads[op.outputs[0]]]
@@ -84,7 +84,7 @@ def _note(net: NetView, op: OpView, names: list[str]) -> Diagnostic:
 
 
 def _without(init: InitNet, sources: set[str], made: list[str], notes: list[Diagnostic]) -> InitNet:
-    """The init net without the operators that make the sources alone; blobs that are inputs now are placeholders."""
+    """Return the init net without operators that make the sources alone; blobs that are inputs now are placeholders."""
     rest = [op for op in init.rest if not (makes_object(op.proto) and sources.issuperset(op.outputs))]
     found = dataclasses.replace(init, findings=(*init.findings, *notes))
     return with_rest(found, rest).with_inputs(made)

@@ -42,5 +42,5 @@ def merge(families: Iterable[Family[H]]) -> dict[str, H]:
 
 
 def _name(handler: object) -> str:
-    """The name of a function, or the text of another handler."""
+    """Return the name of a function, or the text of another handler."""
     return getattr(handler, "__qualname__", None) or str(handler)

@@ -73,13 +73,13 @@ def training_net(net: NetDef, filled: Collection[str] | None = None) -> Training
 
 
 def training_outputs(net: NetDef, found: TrainingNet) -> tuple[str, ...]:
-    """The outputs of a training net without the updated blobs: its losses, then the declared ones or the metrics."""
+    """Return outputs of a training net without the updated blobs: its losses, then the declared ones or the metrics."""
     declared = declared_outputs(net) or found.metrics
     return tuple(name for name in dict.fromkeys((*found.losses, *declared)) if name not in found.updated)
 
 
 def find_losses(net: NetDef) -> tuple[str, ...]:
-    """The blobs that gradients start from; empty if there are none.
+    """Return the blobs that gradients start from; empty if there are none.
 
     Caffe2's AddGradientOperators starts each by a ConstantFill of the shape of the loss, with the value 1.
     """
@@ -105,7 +105,7 @@ def _starts_gradient(op: OperatorDef) -> bool:
 
 
 def _readers(ops: Iterable[OperatorDef]) -> Mapping[str, None]:
-    """The blobs that gradient operators, or others on gradients' way (Scale, Sum), read as gradients."""
+    """Return the blobs that gradient operators, or others on gradients' way (Scale, Sum), read as gradients."""
     reads: dict[str, None] = {}
     for op in ops:
         gradient = is_gradient_operator(op.type) or any(name.endswith("_grad") for name in op.output)
@@ -115,7 +115,7 @@ def _readers(ops: Iterable[OperatorDef]) -> Mapping[str, None]:
 
 
 def _backward(effects: NetEffects, losses: Collection[str]) -> set[str]:
-    """The blobs that depend on a gradient: those of the backward part and of the updates."""
+    """Return the blobs that depend on a gradient: those of the backward part and of the updates."""
     found: set[str] = set()
     for proto, op in zip(effects.net.op, effects.ops, strict=True):
         seed = _starts_gradient(proto) and proto.input[0] in losses
@@ -125,11 +125,11 @@ def _backward(effects: NetEffects, losses: Collection[str]) -> set[str]:
 
 
 def _in_place(net: NetDef) -> set[str]:
-    """The blobs that operators write that must work in place."""
+    """Return the blobs that operators write that must work in place."""
     return {name for op in net.op for name in updated_in_place(op.type, op.input, op.output)}
 
 
 def _updated(effects: NetEffects, among: Collection[str]) -> tuple[str, ...]:
-    """Those of some blobs that the net reads before it writes them, and writes; objects are left out."""
+    """Return those of some blobs that the net reads before it writes them, and writes; objects are left out."""
     objects = final_objects(effects.net).union(objects_of(effects.net))
     return tuple(name for name in effects.found if name in effects.may and name in among and name not in objects)

@@ -26,7 +26,7 @@ class Location:
     path: tuple[Location, ...] = ()
 
     def enter(self, body: str, index: int | None = None, op_type: str = "", op_name: str = "") -> Location:
-        """The location of an operator inside the body named ``body`` of this operator."""
+        """Return the location of an operator inside the body named ``body`` of this operator."""
         outer = Location(self.net, self.index, self.op_type, self.op_name)
         return Location(body, index, op_type, op_name, (*self.path, outer))
 
@@ -36,11 +36,11 @@ class Location:
         return next(iter(self.path), self)
 
     def operator_text(self, index: int, op_type: str, op_name: str) -> str:
-        """The location of an operator of this net, as text."""
+        """Return the location of an operator of this net, as text."""
         return self._text(_place(self.net, index, op_type, op_name))
 
     def _text(self, place: str) -> str:
-        """A place in this net, as text with the enclosing operators."""
+        """Return a place in this net, as text with the enclosing operators."""
         if self.path:
             outer = (_place(each.net, each.index, each.op_type, each.op_name) for each in self.path)
             place = " > ".join((*outer, place))
@@ -75,7 +75,7 @@ class Diagnostic:
         return f"{text} ({self.hint})" if self.hint else text
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON: the fields, with the location as text (``place``) and in parts (``location``)."""
+        """Return plain data for JSON: the fields, the location as text (``place``) and in parts (``location``)."""
         data = asdict(self)
         data["severity"] = str(self.severity)
         data["place"] = str(self.location)

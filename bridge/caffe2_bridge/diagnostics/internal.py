@@ -38,7 +38,7 @@ def debug_mode() -> Iterator[None]:
 
 
 def internal_error(error: Exception, location: Location | None = None) -> Diagnostic:
-    """The diagnostic of a fault. Raises ``error`` itself where faults surface.
+    """Return the diagnostic of a fault. Raises ``error`` itself where faults surface.
 
     An error of the project that a library passed on as one of its own, such as that of damaged weights, is not a fault,
     and is raised again. Nor is a lack of memory, for which BridgeError is raised.
@@ -71,7 +71,7 @@ def faults_reported(findings: Sequence[Diagnostic] = (), location: Location | No
 
 
 def _wrapped(error: BaseException) -> BridgeError | None:
-    """The project's own error that led to another one."""
+    """Return the project's own error that led to another one."""
     seen: set[int] = set()
     cause: BaseException | None = error
     while cause is not None and id(cause) not in seen:
@@ -83,7 +83,7 @@ def _wrapped(error: BaseException) -> BridgeError | None:
 
 
 def _place(error: Exception) -> str:
-    """The innermost line of this project that an exception passed."""
+    """Return the innermost line of this project that an exception passed."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         parts = Path(frame.filename).parts
         for package in _PACKAGES:

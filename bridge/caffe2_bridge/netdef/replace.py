@@ -15,7 +15,7 @@ def set_operators(net: NetDef, ops: Iterable[OperatorDef]) -> None:
 
 
 def with_operators(net: NetDef, ops: Iterable[OperatorDef]) -> NetDef:
-    """A copy of a net with other operators, which may be the net's own."""
+    """Return a copy of a net with other operators, which may be the net's own."""
     result = NetDef()
     result.CopyFrom(net)
     set_operators(result, ops)

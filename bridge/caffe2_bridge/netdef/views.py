@@ -105,7 +105,7 @@ class Args:
         return values
 
     def _fitting(self, name: str, value: int) -> int:
-        """The value of an integer argument, which must fit into what the operator reads it as."""
+        """Return the value of an integer argument, which must fit into what the operator reads it as."""
         if not -_INT32 <= value < _INT32:
             schema = operator_schema(self._op_type)
             if schema is not None and name in schema.int32_arguments:

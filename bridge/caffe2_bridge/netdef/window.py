@@ -10,7 +10,7 @@ _PARTS: Final = {"pad": ("pad_t", "pad_l", "pad_b", "pad_r")}
 
 
 def window_argument(args: Args, name: str, count: int) -> list[int]:
-    """The sizes of a window along each axis: ``kernel``, ``stride``, ``dilation``, ``adj`` or ``pad``.
+    """Return the sizes of a window along each axis: ``kernel``, ``stride``, ``dilation``, ``adj`` or ``pad``.
 
     Such an argument has three spellings: the plural (``kernels``), one size for all axes (``kernel``), and one argument
     for each of two axes (``kernel_h``, ``kernel_w``; for pads ``pad_t``, ``pad_l``, ``pad_b``, ``pad_r``). Mixed
@@ -31,7 +31,7 @@ def window_argument(args: Args, name: str, count: int) -> list[int]:
 
 
 def window_rank(args: Args) -> int | None:
-    """The number of dims that a window slides over, from the sizes of its kernel; None if they leave it open."""
+    """Return the number of dims that a window slides over, from the sizes of its kernel; None if they leave it open."""
     if "kernels" in args:
         return len(args.integers("kernels"))
     return 2 if "kernel" in args or "kernel_h" in args else None

@@ -20,7 +20,7 @@ class CountViolation(NamedTuple):
 
 
 def count_violation(schema: OperatorSchema, op_type: str, inputs: int, outputs: int) -> CountViolation | None:
-    """What is wrong with the number of inputs and outputs of an operator; None if the schema accepts them."""
+    """Return what is wrong with the number of inputs and outputs of an operator; None if the schema accepts them."""
     if schema.accepts_counts(inputs, outputs) or (inputs, outputs) in _EARLIER.get(op_type, ()):
         return None
     if inputs < schema.inputs[0]:
@@ -40,7 +40,7 @@ def count_violation(schema: OperatorSchema, op_type: str, inputs: int, outputs: 
 
 
 def unshared_operands(schema: OperatorSchema, inputs: Sequence[str], outputs: Sequence[str]) -> list[tuple[str, str]]:
-    """The (input, output) blobs that must be one blob and are not."""
+    """Return the (input, output) blobs that must be one blob and are not."""
     if not schema.enforced_in_place:
         return []
     return [
@@ -51,7 +51,7 @@ def unshared_operands(schema: OperatorSchema, inputs: Sequence[str], outputs: Se
 
 
 def refused_in_place(schema: OperatorSchema, inputs: Sequence[str], outputs: Sequence[str]) -> list[str]:
-    """The blobs that are an input and an output, although the schema does not allow these two to be one blob."""
+    """Return the blobs that are an input and an output, although the schema does not allow these two to be one blob."""
     found = [
         name
         for o, name in enumerate(outputs)

@@ -103,12 +103,12 @@ def _schema(op_type: str) -> OperatorSchema:
 
 @cache
 def operator_schemas() -> Mapping[str, OperatorSchema]:
-    """Every operator type that has a schema in real Caffe2, with it."""
+    """Return every operator type that has a schema in real Caffe2, with it."""
     return {op_type: _schema(op_type) for op_type in _data()}
 
 
 def operator_schema(op_type: str) -> OperatorSchema | None:
-    """The schema of an operator type; None where real Caffe2 has none.
+    """Return the schema of an operator type; None where real Caffe2 has none.
 
     An engine variant (``Conv_ENGINE_NNPACK``) has the schema of its base type.
     """

@@ -93,7 +93,7 @@ def fixed(span: Span, number: int, dtype: npt.DTypeLike) -> np.ndarray[tuple[int
 
 @cache
 def _row(dtype: np.dtype[Any], width: int) -> np.dtype[Any]:
-    """A tag of so many bytes, and a value."""
+    """Return the dtype of a tag of so many bytes and a value."""
     return np.dtype({"names": ["v"], "formats": [dtype], "offsets": [width], "itemsize": width + dtype.itemsize})
 
 
