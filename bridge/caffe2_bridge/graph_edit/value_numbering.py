@@ -119,7 +119,7 @@ class Slots:
         return readers
 
     def same_dataflow(self, other: Slots) -> int | None:
-        """Return None where every operand means the same value in the other net, else the index of the first other.
+        """Return None where every operand means the same value in the other net, else the first index that differs.
 
         Values that bodies find and leave without a declaration count too. An index after the last operator means the
         external outputs.

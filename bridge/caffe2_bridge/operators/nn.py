@@ -59,7 +59,7 @@ def _batch_product(op: OpView, _: Sequence[Shape | None]) -> str:
 
 
 def _layer_norm(_: OpView, shapes: Sequence[Shape | None]) -> str:
-    """Describe scale and bias by as many elements as the normalized dims have, usually in the same dims."""
+    """Give scale and bias as many elements as the normalized dims have, usually in the same dims."""
     dims = "K?" if shapes[1:3].count(None) == len(shapes[1:3]) else "G"
     return f"X[*B{{axis=1}}:1, *K:1]; scale[*{dims}], bias[*{dims}] -> Y[*B, *K]"
 
