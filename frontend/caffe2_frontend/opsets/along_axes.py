@@ -18,7 +18,7 @@ _FAR: Final = np.iinfo(np.int64).max
 
 @rules.before(11, "Concat", "Flatten", "Gather", "ArgMax", "ArgMin", "Compress", "Split", "Softmax", "LogSoftmax")
 def axis_from_the_front(at: Rewriter) -> None:
-    """Axes were not counted from the end."""
+    """Count the axis from the front, not from the end."""
     axis = at.integer("axis", 0)
     if axis < 0:
         value = at.node.outputs[0] if at.node.op_type == "Concat" else at.input(0)
@@ -27,7 +27,7 @@ def axis_from_the_front(at: Rewriter) -> None:
 
 @rules.before(13, "Softmax", "LogSoftmax")
 def softmax_of_last_axis(at: Rewriter) -> ir.Value | None:
-    """All dims from the axis on were one: only the last axis means the same."""
+    """Move the axis to the end: all dims from it on were one, so that only the last axis means the same."""
     rank = at.rank(at.input(0))
     axis = at.integer("axis", -1) % max(rank, 1)
     at.set("axis", axis)
@@ -41,7 +41,7 @@ def softmax_of_last_axis(at: Rewriter) -> ir.Value | None:
 
 @rules.before(11, "TopK")
 def top_k(at: Rewriter) -> tuple[ir.Value, ...] | None:
-    """There were only the largest elements, in order, of floats."""
+    """Express TopK by the largest elements, in order, of floats: there were no others."""
     largest, ordered = at.integer("largest", 1), at.integer("sorted", 1)
     axis = at.integer("axis", -1) % max(at.rank(at.input(0)), 1)
     for name in ("largest", "sorted"):
@@ -60,7 +60,7 @@ def top_k(at: Rewriter) -> tuple[ir.Value, ...] | None:
 
 @rules.before(10, "TopK")
 def top_k_of_known_count(at: Rewriter) -> None:
-    """The number of elements was an attribute."""
+    """Move the number of elements from an operand to an attribute."""
     count = at.constant(1)
     if count is None:
         at.refuse("its number of elements is computed at run time")
@@ -70,7 +70,7 @@ def top_k_of_known_count(at: Rewriter) -> None:
 
 @rules.before(11, "CumSum")
 def cumulative_sum(at: Rewriter) -> ir.Value:
-    """A product with a triangular matrix, from the right along the last axis, and from the left along the one before.
+    """Multiply by a triangular matrix, from the right along the last axis, and from the left along the one before.
 
     onnxruntime fuses a product with a transposition of its last two axes, and then fails where there are no elements;
     so does a product of a matrix with a batch of no elements.
@@ -104,7 +104,7 @@ def cumulative_sum(at: Rewriter) -> ir.Value:
 
 @rules.before(10, "IsInf")
 def is_infinite(at: Rewriter) -> ir.Value:
-    """Beyond the largest number."""
+    """Find elements beyond the largest number."""
     x = at.input(0)
     limit = float(np.finfo(at.dtype(x).numpy()).max)
     found = at.const(False, BOOL)  # noqa: FBT003 - a tensor's element

@@ -26,7 +26,7 @@ WIDER: Final = {
 
 @rules.before(12, "GreaterOrEqual", "LessOrEqual")
 def or_equal(at: Rewriter) -> ir.Value:
-    """Two comparisons, both false of a NaN."""
+    """Emit two comparisons, both false of a NaN."""
     a, b = at.input(0), at.input(1)
     strict = at.emit(at.node.op_type.removesuffix("OrEqual"), a, b)
     return at.emit("Or", strict, at.emit("Equal", a, b))
@@ -34,7 +34,7 @@ def or_equal(at: Rewriter) -> ir.Value:
 
 @rules.before(11, "Equal")
 def equal_of_floats(at: Rewriter) -> ir.Value | None:
-    """Floats are equal that are neither less nor greater, and no NaN; narrow integers are widened."""
+    """Take floats for equal that are neither less nor greater, and no NaN; widen narrow integers."""
     a, b = at.input(0), at.input(1)
     dtype = at.dtype(a)
     if not dtype.is_floating_point():
@@ -47,7 +47,7 @@ def equal_of_floats(at: Rewriter) -> ir.Value | None:
 
 @rules.before(12, "Max", "Min")
 def extremum_of_integers(at: Rewriter) -> ir.Value | None:
-    """Integers are chosen by comparisons."""
+    """Choose integers by comparisons."""
     values = [value for value in at.node.inputs if value is not None]
     if at.dtype(values[0]).is_floating_point():
         return None
@@ -60,7 +60,7 @@ def extremum_of_integers(at: Rewriter) -> ir.Value | None:
 
 @rules.before(12, "Clip")
 def clip_of_integers(at: Rewriter) -> ir.Value | None:
-    """Integers are clipped by comparisons."""
+    """Clip integers by comparisons."""
     x = at.input(0)
     if at.dtype(x).is_floating_point():
         return None
@@ -77,7 +77,7 @@ def _clip_by_extrema(at: Rewriter) -> ir.Value:
 
 @rules.before(11, "Clip")
 def clip(at: Rewriter) -> ir.Value | None:
-    """The bounds were attributes, and runtimes refuse those that cross."""
+    """Move the bounds from operands to attributes; runtimes refuse those that cross."""
     constants = {name: at.constant(index) for index, name in ((1, "min"), (2, "max")) if at.has_input(index)}
     bounds = {name: float(bound.reshape(-1)[0]) for name, bound in constants.items() if bound is not None}
     if len(bounds) < len(constants) or bounds.get("min", -inf) > bounds.get("max", inf):
@@ -90,7 +90,7 @@ def clip(at: Rewriter) -> ir.Value | None:
 
 @rules.before(14, "Relu")
 def relu_of_integers(at: Rewriter) -> ir.Value | None:
-    """Integers are compared with zero."""
+    """Compare integers with zero."""
     x = at.input(0)
     if at.dtype(x).is_floating_point():
         return None
@@ -99,7 +99,7 @@ def relu_of_integers(at: Rewriter) -> ir.Value | None:
 
 @rules.before(12, "Pow")
 def power_of_one_type(at: Rewriter) -> ir.Value | None:
-    """Base and exponent were of one type, a float."""
+    """Give base and exponent one type, a float."""
     base, exponent = at.input(0), at.input(1)
     dtype = at.dtype(base)
     if dtype.is_floating_point():
@@ -111,7 +111,7 @@ def power_of_one_type(at: Rewriter) -> ir.Value | None:
 
 @rules.before(10, "Mod")
 def remainder(at: Rewriter) -> ir.Value:
-    """What is left of a quotient; the sign is that of the dividend, or of the divisor."""
+    """Return what is left of a quotient; the sign is that of the dividend, or of the divisor."""
     a, b = at.input(0), at.input(1)
     dtype = at.dtype(a)
     if dtype.is_floating_point():
@@ -127,7 +127,7 @@ def remainder(at: Rewriter) -> ir.Value:
 
 @rules.before(11, "Round")
 def round_half_to_even(at: Rewriter) -> ir.Value:
-    """The nearest integer, of two equally near ones the even one."""
+    """Round to the nearest integer, of two equally near ones the even one."""
     x = at.input(0)
     dtype = at.dtype(x)
     half, one, two = (at.const(number, dtype) for number in (0.5, 1.0, 2.0))
@@ -141,7 +141,7 @@ def round_half_to_even(at: Rewriter) -> ir.Value:
 
 @rules.before(11, "BitShift")
 def shift(at: Rewriter) -> ir.Value:
-    """A product with, or a quotient by, a constant power of two."""
+    """Multiply or divide by a constant power of two."""
     by = at.constant(1)
     if by is None:
         at.refuse("it shifts by a number of bits that is computed at run time")
@@ -154,7 +154,7 @@ def shift(at: Rewriter) -> ir.Value:
 
 @rules.before(10, "ThresholdedRelu")
 def thresholded_relu(at: Rewriter) -> ir.Value:
-    """What is above the threshold, else zero."""
+    """Return what is above the threshold, else zero."""
     x = at.input(0)
     is_above = at.emit("Greater", x, at.const(at.number("alpha", 1.0), at.dtype(x)))
     return at.emit("Where", is_above, x, at.const(0, at.dtype(x)))
@@ -162,7 +162,7 @@ def thresholded_relu(at: Rewriter) -> ir.Value:
 
 @rules.before(20, "Gelu")
 def gelu(at: Rewriter) -> ir.Value:
-    """By its definition: https://onnx.ai/onnx/operators/onnx__Gelu.html."""
+    """Compute Gelu by its definition: https://onnx.ai/onnx/operators/onnx__Gelu.html."""
     x = at.input(0)
     dtype = at.dtype(x)
     if at.text("approximate", "none") == "tanh":
@@ -177,14 +177,14 @@ def gelu(at: Rewriter) -> ir.Value:
 
 @rules.before(18, "Mish")
 def mish(at: Rewriter) -> ir.Value:
-    """``x * tanh(softplus(x))``."""
+    """Compute ``x * tanh(softplus(x))``."""
     x = at.input(0)
     return at.emit("Mul", x, at.emit("Tanh", at.emit("Softplus", x)))
 
 
 @rules.before(17, "LayerNormalization")
 def layer_normalization(at: Rewriter) -> tuple[ir.Value, ...]:
-    """By its definition: https://onnx.ai/onnx/operators/onnx__LayerNormalization.html."""
+    """Compute the normalization by its definition: https://onnx.ai/onnx/operators/onnx__LayerNormalization.html."""
     x, scale = at.input(0), at.input(1)
     rank, dtype = at.rank(x), at.dtype(x)
     axes = at.const(np.arange(at.integer("axis", -1) % rank, rank), np.int64)
@@ -200,13 +200,13 @@ def layer_normalization(at: Rewriter) -> tuple[ir.Value, ...]:
 
 @rules.before(15, "BatchNormalization")
 def batch_normalization(at: Rewriter) -> None:
-    """Inference only: training had other outputs."""
+    """Require inference: training had other outputs."""
     at.drop("training_mode", 0)
 
 
 @rules.before(12, "Dropout")
 def dropout(at: Rewriter) -> ir.Value:
-    """In inference it copies its input; there was no training that a model could ask for."""
+    """Copy the input, as in inference; there was no training that a model could ask for."""
     mode = at.constant(2)
     if at.has_input(2) and (mode is None or bool(mode.reshape(-1)[0])):
         at.refuse("it drops elements in training")
@@ -217,18 +217,18 @@ def dropout(at: Rewriter) -> ir.Value:
 
 @rules.before(19, "Cast", "QuantizeLinear")
 def saturating(at: Rewriter) -> None:
-    """Only 8-bit floats saturate."""
+    """Remove ``saturate``: only 8-bit floats saturate."""
     at.node.attributes.pop("saturate", None)
 
 
 @rules.before(11, "Gemm")
 def gemm_with_bias(at: Rewriter) -> None:
-    """The third operand was required."""
+    """Add the third operand, which was required."""
     if not at.has_input(2):
         at.replace_input(2, at.const([0], at.dtype(at.input(0))))
 
 
 @rules.before(14, "LSTM", "GRU", "RNN")
 def batch_second(at: Rewriter) -> None:
-    """The batch was always the second axis."""
+    """Require the batch as the second axis, which it always was."""
     at.drop("layout", 0)

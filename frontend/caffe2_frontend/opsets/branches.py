@@ -18,7 +18,7 @@ rules = Rules()
 
 @rules.before(11, "If")
 def branches_of_one_shape(at: Rewriter) -> None:
-    """The branches of an If had one shape: outputs whose shapes may differ are hidden from shape inference.
+    """Give the branches of an If one shape: outputs whose shapes may differ are hidden from shape inference.
 
     It took each dim from whichever branch knows it, also where the branches differ; onnxruntime computes sizes ahead
     and reuses memory by the result.

@@ -85,7 +85,7 @@ class _Downgrade:
                 self._node(graph, new)
 
     def _adapted(self, at: Rewriter) -> list[ir.Value] | None:
-        """The values that replace the node's outputs; None where the node stays, perhaps changed."""
+        """Return the values that replace the node's outputs; None where the node stays, perhaps changed."""
         for adapter in _RULES.find(at.node.op_type, self._target):
             result = adapter(at)
             if result is not None:
@@ -107,7 +107,7 @@ class _Downgrade:
             at.refuse(f"the operator came with opset {min(versions)}" if versions else "the operator is unknown")
 
     def _widened(self, at: Rewriter, schema: onnx.defs.OpSchema) -> list[ir.Value] | None:
-        """Where operands have an element type that came later: the node over wider ones, and its results narrowed."""
+        """Widen operands whose element type came later, and narrow the node's results."""
         narrow = {value.dtype for value in at.node.inputs if value is not None and not _is_allowed(at, value, schema)}
         if not narrow:
             return None

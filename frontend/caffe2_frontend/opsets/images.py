@@ -14,7 +14,7 @@ rules = Rules()
 
 @rules.before(20, "GridSample")
 def grid_sample(at: Rewriter) -> None:
-    """Modes had other names, and there were no volumes."""
+    """Rename the mode, and refuse volumes, which there were not."""
     if at.rank(at.input(0)) != 4:
         at.refuse("its input does not have rank 4")
     mode = at.text("mode", "linear")
@@ -23,7 +23,7 @@ def grid_sample(at: Rewriter) -> None:
 
 @rules.before(19, "AveragePool")
 def average_pool(at: Rewriter) -> None:
-    """There were no dilations."""
+    """Refuse dilations: there were none."""
     attr = at.node.attributes.get("dilations")
     if attr is not None and set(attr.as_ints()) - {1}:
         at.refuse("it has dilations")
@@ -32,14 +32,14 @@ def average_pool(at: Rewriter) -> None:
 
 @rules.before(18, "LpPool")
 def lp_pool(at: Rewriter) -> None:
-    """There were no dilations, and the number of windows was rounded down."""
+    """Refuse dilations, and numbers of windows that are rounded up: there was neither."""
     average_pool(at)
     at.drop("ceil_mode", 0)
 
 
 @rules.before(12, "MaxPool")
 def max_pool_of_bytes(at: Rewriter) -> ir.Value | None:
-    """Floats hold all bytes."""
+    """Pool floats, which hold all bytes."""
     x = at.input(0)
     if at.dtype(x).is_floating_point():
         return None
@@ -49,7 +49,7 @@ def max_pool_of_bytes(at: Rewriter) -> ir.Value | None:
 
 @rules.before(10, "MaxPool", "AveragePool")
 def pool(at: Rewriter) -> None:
-    """The number of windows was rounded down, and there were no dilations."""
+    """Refuse numbers of windows that are rounded up, and dilations: there was neither."""
     at.drop("ceil_mode", 0)
     if "dilations" in at.node.attributes:
         average_pool(at)
@@ -57,7 +57,7 @@ def pool(at: Rewriter) -> None:
 
 @rules.before(18, "Resize")
 def resize(at: Rewriter) -> None:
-    """Images were resized along all axes, without smoothing."""
+    """Require resizing along all axes, without smoothing."""
     at.drop("antialias", 0)
     at.drop("keep_aspect_ratio_policy", "stretch")
     if "axes" in at.node.attributes:
@@ -66,7 +66,7 @@ def resize(at: Rewriter) -> None:
 
 @rules.before(13, "Resize")
 def resize_with_region(at: Rewriter) -> None:
-    """The operand that says which region is resized had to be given."""
+    """Add the operand that says which region is resized, which had to be given."""
     if not at.has_input(1):
         at.replace_input(1, at.const([], np.float32))
     if not at.has_input(2):
@@ -75,7 +75,7 @@ def resize_with_region(at: Rewriter) -> None:
 
 @rules.before(11, "Resize")
 def resize_by_scales(at: Rewriter) -> ir.Value:
-    """Pixels of a growing image were read at their position divided by the scale, rounded down."""
+    """Resize by scales: pixels of a growing image were read at their position divided by the scale, rounded down."""
     how = at.text("coordinate_transformation_mode", "half_pixel")
     mode = at.text("mode", "nearest")
     if how != "asymmetric" or (mode == "nearest" and at.text("nearest_mode", "round_prefer_floor") != "floor"):
@@ -100,7 +100,7 @@ def resize_by_scales(at: Rewriter) -> ir.Value:
 
 @rules.before(16, "RoiAlign")
 def roi_align(at: Rewriter) -> None:
-    """Regions were not moved by half a pixel."""
+    """Require regions that are not moved by half a pixel."""
     if at.text("coordinate_transformation_mode", "half_pixel") != "output_half_pixel":
         at.refuse("it moves regions by half a pixel")
     at.node.attributes.pop("coordinate_transformation_mode", None)
@@ -108,7 +108,7 @@ def roi_align(at: Rewriter) -> None:
 
 @rules.before(13, "QuantizeLinear", "DequantizeLinear")
 def quantize_tensor(at: Rewriter) -> None:
-    """There was one scale for all channels."""
+    """Require one scale for all channels."""
     scale = at.input(1)
     if scale.shape is None or len(scale.shape) > 0:
         at.refuse("it has a scale for each channel")

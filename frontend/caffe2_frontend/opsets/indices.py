@@ -18,7 +18,7 @@ _FAR: Final = np.iinfo(np.int64).max
 
 @rules.before(10, "ReverseSequence")
 def reverse_sequence(at: Rewriter) -> ir.Value:
-    """Rows of all sequences, in one axis, gathered at their mirrored positions."""
+    """Gather the rows of all sequences, in one axis, at their mirrored positions."""
     x, lengths = at.input(0), at.input(1)
     time, batch = at.integer("time_axis", 0), at.integer("batch_axis", 1)
     rank = at.rank(x)
@@ -49,7 +49,7 @@ def reverse_sequence(at: Rewriter) -> ir.Value:
 
 
 def _strides(at: Rewriter, shape: ir.Value, first: int, last: int) -> list[ir.Value]:
-    """For each axis of [first, last), the product of the dims behind it up to ``last``, as scalars."""
+    """Return the product of the dims behind each axis of [first, last), up to ``last``, as scalars."""
     one = at.const(1, np.int64)
     strides = [one]
     for axis in range(last - 1, first, -1):
@@ -60,7 +60,7 @@ def _strides(at: Rewriter, shape: ir.Value, first: int, last: int) -> list[ir.Va
 
 @rules.before(11, "GatherElements")
 def gather_elements(at: Rewriter) -> ir.Value:
-    """Elements of the flat tensor, at positions made of the coordinates of each index."""
+    """Gather elements of the flat tensor, at positions made of the coordinates of each index."""
     x, indices = at.input(0), at.input(1)
     rank = at.rank(x)
     axis = at.integer("axis", 0) % rank
@@ -83,7 +83,7 @@ def gather_elements(at: Rewriter) -> ir.Value:
 
 @rules.before(12, "GatherND")
 def gather_nd_of_batches(at: Rewriter) -> ir.Value | None:
-    """Without batch dims it is as before; with them each index begins with its batch."""
+    """Begin each index with its batch where there are batch dims; without them it is as before."""
     batches = at.integer("batch_dims", 0)
     at.node.attributes.pop("batch_dims", None)
     if not batches:
@@ -109,7 +109,7 @@ def gather_nd_of_batches(at: Rewriter) -> ir.Value | None:
 
 @rules.before(11, "GatherND")
 def gather_nd(at: Rewriter) -> ir.Value:
-    """Rows of the tensor with its first dims taken together, at positions made of the indices."""
+    """Gather rows of the tensor with its first dims taken together, at positions made of the indices."""
     x, indices = at.input(0), at.input(1)
     depth = indices.shape[-1] if indices.shape is not None else None
     if not isinstance(depth, int):
@@ -121,7 +121,7 @@ def gather_nd(at: Rewriter) -> ir.Value:
 
 
 def _gathered_texts(at: Rewriter, rows: ir.Value, flat: ir.Value) -> ir.Value:
-    """Rows of texts, each element gathered: onnxruntime's Gather copies no more than the first text of a row."""
+    """Gather each element of rows of texts: onnxruntime's Gather copies no more than the first text of a row."""
     rest = at.part(at.emit("Shape", rows), 1, _FAR)
     width = at.emit("ReduceProd", rest, keepdims=0)
     reach = at.emit("Shape", flat)
@@ -132,7 +132,7 @@ def _gathered_texts(at: Rewriter, rows: ir.Value, flat: ir.Value) -> ir.Value:
 
 
 def _flat_rows(at: Rewriter, x: ir.Value, indices: ir.Value, depth: int) -> tuple[ir.Value, ir.Value]:
-    """``x`` [d1, ..., d_depth, ...] as rows, and the row of each index [..., depth]."""
+    """Return ``x`` [d1, ..., d_depth, ...] as rows, and the row of each index [..., depth]."""
     shape = at.emit("Shape", x)
     strides = _strides(at, shape, 0, depth)
     zero = at.const(0, np.int64)
@@ -156,13 +156,13 @@ _COMBINE: Final = {"add": "Add", "mul": "Mul", "max": "Max", "min": "Min"}
 
 @rules.before(18, "ScatterElements", "ScatterND")
 def scatter_with_extrema(at: Rewriter) -> ir.Value | None:
-    """There were no maxima and minima among the reductions."""
+    """Combine elements by maxima and minima, which were not among the reductions."""
     return _combined(at) if at.text("reduction", "none") in {"max", "min"} else None
 
 
 @rules.before(16, "ScatterElements", "ScatterND")
 def scatter_without_reduction(at: Rewriter) -> ir.Value | None:
-    """There was no reduction."""
+    """Combine elements by other nodes: there was no reduction."""
     if at.text("reduction", "none") == "none":
         at.node.attributes.pop("reduction", None)
         return None
@@ -195,7 +195,7 @@ def _scatter_in_turn(at: Rewriter) -> ir.Value:
 
 @rules.before(11, "ScatterElements")
 def scatter_elements(at: Rewriter) -> ir.Value:
-    """It was called Scatter, and took no negative indices or axes."""
+    """Emit Scatter, as it was called, without negative indices and axes."""
     x, indices, updates = (at.input(index) for index in range(3))
     axis = at.integer("axis", 0) % at.rank(x)
     size = at.element(at.emit("Shape", x), axis)
@@ -206,12 +206,12 @@ def scatter_elements(at: Rewriter) -> ir.Value:
 
 @rules.before(11, "ScatterND")
 def scatter_nd(at: Rewriter) -> ir.Value:
-    """It came later."""
+    """Write rows element by element: ScatterND came later."""
     return _scatter_rows(at)
 
 
 def _scatter_rows(at: Rewriter) -> ir.Value:
-    """Rows of the tensor, with its first dims taken together, written element by element."""
+    """Write rows of the tensor, with its first dims taken together, element by element."""
     x, indices, updates = (at.input(index) for index in range(3))
     depth = indices.shape[-1] if indices.shape is not None else None
     if not isinstance(depth, int):

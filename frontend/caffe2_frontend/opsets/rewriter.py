@@ -32,7 +32,7 @@ class Rewriter(NodeRewriter):
         self._root = root
 
     def const(self, array: Any, dtype: Any = None) -> ir.Value:
-        """A constant: an initializer of the main graph. ``dtype`` is NumPy's or ONNX's."""
+        """Return a constant: an initializer of the main graph. ``dtype`` is NumPy's or ONNX's."""
         return add_constant(self._root, self._names.fresh("const"), array, dtype)
 
     def emit_old(self, op_type: str, *inputs: ir.Value | None, like: ir.Value, **attributes: Any) -> ir.Value:
@@ -66,15 +66,15 @@ class Rewriter(NodeRewriter):
         return self.emit_old("Loop", count, always, start, like=start, body=body)
 
     def element(self, vector: ir.Value, index: int) -> ir.Value:
-        """An element of a vector, as a scalar."""
+        """Return an element of a vector, as a scalar."""
         return self.emit("Gather", vector, self.const(index, np.int64), axis=0)
 
     def part(self, vector: ir.Value, start: int, end: int) -> ir.Value:
-        """The elements of a vector from ``start`` up to ``end``."""
+        """Return the elements of a vector from ``start`` up to ``end``."""
         return self.emit("Slice", vector, *(self.const([number], np.int64) for number in (start, end, 0)))
 
     def from_front(self, index: ir.Value, size: ir.Value) -> ir.Value:
-        """Indices (int64) into a dim, the negative ones counted from the front."""
+        """Count negative indices (int64) into a dim from the front."""
         is_negative = self.emit("Less", index, self.const(0, np.int64))
         return self.emit("Where", is_negative, self.emit("Add", index, size), index)
 

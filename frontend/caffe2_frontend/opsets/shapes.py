@@ -19,7 +19,7 @@ _FAR: Final = np.iinfo(np.int64).max
 
 @rules.before(15, "Shape")
 def slice_of_shape(at: Rewriter) -> ir.Value | None:
-    """``start`` and ``end`` are a slice of the shape."""
+    """Slice the shape from ``start`` to ``end``."""
     if not at.has("start") and not at.has("end"):
         return None
     start, end = at.integer("start", 0), at.integer("end", _FAR)
@@ -29,7 +29,7 @@ def slice_of_shape(at: Rewriter) -> ir.Value | None:
 
 @rules.before(14, "Reshape")
 def reshape_without_allowzero(at: Rewriter) -> ir.Value | None:
-    """Where the shape may hold a 0, an empty tensor is made of the shape, and any other is reshaped."""
+    """Make an empty tensor of a shape that may hold a 0, and reshape any other tensor."""
     allowed = at.pop_integer("allowzero", 0)
     shape = at.constant(1)
     if not allowed or (shape is not None and not np.any(shape == 0)):
@@ -45,7 +45,7 @@ def reshape_without_allowzero(at: Rewriter) -> ir.Value | None:
 
 
 def _filled(at: Rewriter, shape: ir.Value, dtype: ir.DataType) -> ir.Value:
-    """A tensor without elements of a shape that holds a 0, or of which the -1 stands for one."""
+    """Return a tensor without elements of a shape that holds a 0, or of which the -1 stands for one."""
     shape = at.emit("Max", shape, at.const(0, np.int64))
     zero = ir.Tensor(np.zeros(1, np.float32 if dtype == ir.DataType.STRING else dtype.numpy()))
     empty = at.emit("ConstantOfShape", shape, value=zero)
@@ -66,13 +66,13 @@ def _axes_to_attribute(at: Rewriter, index: int = 1) -> None:
 
 @rules.before(13, "Squeeze", "Unsqueeze")
 def squeeze(at: Rewriter) -> None:
-    """The axes were an attribute."""
+    """Move the axes from an operand to an attribute."""
     _axes_to_attribute(at)
 
 
 @rules.before(18, *sorted(REDUCTIONS - {"ReduceSum"}))
 def reduction(at: Rewriter) -> ir.Value | None:
-    """The axes were an attribute."""
+    """Move the axes from an operand to an attribute."""
     return _reduction(at)
 
 
@@ -98,7 +98,7 @@ def _reduction_over_computed_axes(at: Rewriter) -> ir.Value:
 
 
 def _reduction(at: Rewriter) -> ir.Value | None:
-    """Without axes, all dims were reduced."""
+    """Move the axes to an attribute, or reduce along computed ones; without axes, all dims were reduced."""
     noop = at.integer("noop_with_empty_axes", 0)
     if at.has_input(1) and at.constant(1) is None and noop and at.integer("keepdims", 1):
         return _reduction_over_computed_axes(at)
@@ -116,13 +116,13 @@ def _reduction(at: Rewriter) -> ir.Value | None:
 
 @rules.before(13, "ReduceSum")
 def reduce_sum(at: Rewriter) -> ir.Value | None:
-    """As the other reductions, five versions earlier."""
+    """Adapt ReduceSum like the other reductions, five versions earlier."""
     return _reduction(at)
 
 
 @rules.before(18, "Split")
 def split_in_equal_parts(at: Rewriter) -> None:
-    """Without sizes, the number of outputs says how many parts there are; uneven ones need their sizes."""
+    """State the sizes of uneven parts; without sizes, the number of outputs says how many parts there are."""
     if not at.has("num_outputs"):
         return
     x, axis, count = at.input(0), at.integer("axis", 0), at.pop_integer("num_outputs", 1)
@@ -135,7 +135,7 @@ def split_in_equal_parts(at: Rewriter) -> None:
 
 @rules.before(13, "Split")
 def split(at: Rewriter) -> tuple[ir.Value, ...] | None:
-    """The sizes were an attribute; those computed at run time become slices."""
+    """Move the sizes from an operand to an attribute; slice by those computed at run time."""
     if not at.has_input(1):
         return None
     sizes = at.constant(1)
@@ -155,7 +155,7 @@ def split(at: Rewriter) -> tuple[ir.Value, ...] | None:
 
 @rules.before(11, "Slice")
 def slice_of_open_dims(at: Rewriter) -> ir.Value | None:
-    """The inference of opset 10 takes a slice of a symbolic dim to have that dim, and runtimes reuse memory by it."""
+    """Gather slices of symbolic dims: inference of opset 10 gives them those dims, and runtimes reuse memory by it."""
     if at.target < 10:
         return None
     dims, axes = at.input(0).shape, at.constant(3)
@@ -168,7 +168,7 @@ def slice_of_open_dims(at: Rewriter) -> ir.Value | None:
 
 @rules.before(10, "Slice")
 def slice_(at: Rewriter) -> ir.Value | None:
-    """Starts, ends and axes were attributes, and there were no steps; other slices gather along each axis."""
+    """Move starts, ends and axes to attributes, where there are no steps; gather other slices along each axis."""
     constants = [at.constant(index) for index in (1, 2, 3, 4)]
     steps = constants[3]
     known = constants[0] is not None and constants[1] is not None and (constants[2] is not None or not at.has_input(3))
@@ -207,7 +207,7 @@ def _slice_by_gather(at: Rewriter) -> ir.Value:
 
 
 def _clamped(at: Rewriter, index: ir.Value, size: ir.Value, step: int) -> ir.Value:
-    """An end of a slice as a position: counted from the front, and within the bounds that the direction has."""
+    """Return an end of a slice as a position: counted from the front, and within the bounds that the direction has."""
     zero, one = at.const(0, np.int64), at.const(1, np.int64)
     index = at.from_front(index, size)
     low, high = (zero, size) if step > 0 else (at.const(-1, np.int64), at.emit("Sub", size, one))
@@ -216,7 +216,7 @@ def _clamped(at: Rewriter, index: ir.Value, size: ir.Value, step: int) -> ir.Val
 
 @rules.before(11, "Range")
 def range_(at: Rewriter) -> ir.Value:
-    """As many ones as there are elements, their positions, and a line through them."""
+    """Emit as many ones as there are elements, their positions, and a line through them."""
     start, limit, delta = (at.input(index) for index in range(3))
     dtype = at.dtype(start)
     if dtype.is_floating_point():
@@ -241,7 +241,7 @@ def range_(at: Rewriter) -> ir.Value:
 
 @rules.before(18, "Pad")
 def pad_with_axes(at: Rewriter) -> None:
-    """The pads of some axes become those of all axes."""
+    """Turn the pads of some axes into those of all axes."""
     if not at.has_input(3):
         return
     axes, rank = at.constant(3), at.rank(at.input(0))
@@ -258,7 +258,7 @@ def pad_with_axes(at: Rewriter) -> None:
 
 @rules.before(11, "Pad")
 def pad(at: Rewriter) -> ir.Value | None:
-    """Pads and value were attributes; a tensor gets pads that are computed at run time by joining and cutting."""
+    """Move pads and value to attributes; pad by joining and cutting where pads are computed at run time."""
     pads, value = at.constant(1), at.constant(2)
     fill = 0.0
     if at.has_input(2):
