@@ -32,7 +32,7 @@ def families() -> dict[str, Family]:
 
 
 def index_text() -> str:
-    """The content of ``index.txt``. Raises ValueError for an operator type that two families register."""
+    """Return the content of ``index.txt``. Raises ValueError for an operator type that two families register."""
     found = families()
     merge(found.values())
     rows = [(op_type, module, family.name) for module, family in found.items() for op_type in family.handlers]

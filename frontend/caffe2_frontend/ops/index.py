@@ -35,7 +35,7 @@ INDEX: Final[Mapping[str, Entry]] = _read()
 
 
 def supported_operators() -> Mapping[str, tuple[str, ...]]:
-    """The Caffe2 operator types that convert to ONNX, sorted, by the name of their family."""
+    """Return the Caffe2 operator types that convert to ONNX, sorted, by the name of their family."""
     families: dict[str, list[str]] = {}
     for op_type, entry in INDEX.items():
         families.setdefault(entry.family, []).append(op_type)

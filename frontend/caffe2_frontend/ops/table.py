@@ -18,7 +18,7 @@ class _Table(Mapping[str, T], Generic[T]):
     """One attribute of the conversions, by operator type, without those that have None there."""
 
     def __init__(self, select: Callable[[Conversion], T | None], preferred: Mapping[str, Conversion] = {}) -> None:
-        """``preferred`` conversions replace those of the index."""
+        """Replace conversions of the index by ``preferred`` ones."""
         self._select = select
         self._known = {op_type: select(conversion) for op_type, conversion in preferred.items()}
 
@@ -52,16 +52,16 @@ _UNIFORM: Final = _Table[bool](lambda conversion: conversion.uniform or None)
 
 @cache
 def converters(int8: Int8 = "exact") -> Mapping[str, Converter]:
-    """Every covered operator type with its converter, for a form of Int8 operators."""
+    """Return every covered operator type with its converter, for a form of Int8 operators."""
     preferred = _family("ops.quantized.int8_qdq").handlers if int8 == "qdq" else {}
     return _Table(lambda conversion: conversion.convert, preferred)
 
 
 def expectations() -> Mapping[str, Expectation]:
-    """For operator types, what is known of a blob that they read."""
+    """Return what is known of a blob that an operator reads, by operator type."""
     return _EXPECTATIONS
 
 
 def uniform_operators() -> Container[str]:
-    """The operator types whose operators are converted alike where they differ in names alone."""
+    """Return the operator types whose operators are converted alike where they differ in names alone."""
     return _UNIFORM

@@ -64,7 +64,7 @@ class _TensorOperator(Op):
         self.read: set[int] = set()
 
     def input(self, index: int) -> Value:
-        """Operand ``index``."""
+        """Return operand ``index``."""
         self.read.add(index)
         value = super().input(index)
         if value.dtype is not None:
@@ -86,7 +86,7 @@ class _TensorOperator(Op):
 
 
 def _data(op_type: str, inputs: Sequence[Value | None]) -> Iterator[Value]:
-    """The operands that have the element type of the kernel, all but a condition."""
+    """Return the operands that have the element type of the kernel, all but a condition."""
     return (value for value in inputs[op_type == "Where" :] if value is not None)
 
 

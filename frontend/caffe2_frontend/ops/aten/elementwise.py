@@ -105,7 +105,7 @@ def unary_test(op: Op) -> Value:
 
 
 def operands(op: Op, name: str = "other") -> list[Value]:
-    """The two operands, of one type: tensors, or a tensor and the Scalar argument ``name``."""
+    """Return the two operands, of one type: tensors, or a tensor and the Scalar argument ``name``."""
     if op.has_input(1):
         return promoted(op, op.input(0), op.input(1))
     return list(with_number(op, op.input(0), number(op, name)))
@@ -224,7 +224,7 @@ def extremum(op: Op) -> Value:
 
 
 def extremum_of(op: Op, kind: str) -> Value:
-    """The elements of two tensors that are larger (``Max``) or smaller (``Min``)."""
+    """Return the elements of two tensors that are larger (``Max``) or smaller (``Min``)."""
     return elementwise_extremum(op, kind, *promoted(op, op.input(0), op.input(1)))
 
 

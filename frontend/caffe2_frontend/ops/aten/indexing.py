@@ -105,7 +105,7 @@ def convert_scatter(op: Op) -> Value:
 
 
 def _first_elements(op: Op, source: Value, index: Value) -> Value:
-    """The part of ``source`` that has the shape of ``index``."""
+    """Return the part of ``source`` that has the shape of ``index``."""
     if (
         source.shape is not None
         and index.shape is not None

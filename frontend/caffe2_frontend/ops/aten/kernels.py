@@ -26,7 +26,7 @@ _NOT_OF_DOUBLE: Final = frozenset({
 
 
 def stand_in(op_type: str, dtype: ir.DataType | None, attributes: Mapping[str, Any]) -> ir.DataType | None:
-    """The element type to compute an operator in, instead of one it has no kernel for; None where it has one."""
+    """Return the element type to compute an operator in, instead of one it has no kernel for; None where it has one."""
     if dtype in _NOT_OF_INTEGERS.get(op_type, ()):
         return ir.DataType.INT32
     if op_type == "ScatterElements" and dtype == ir.DataType.FLOAT16 and attributes.get("reduction"):
@@ -35,7 +35,7 @@ def stand_in(op_type: str, dtype: ir.DataType | None, attributes: Mapping[str, A
 
 
 def missing(op_type: str, dtype: ir.DataType | None) -> str:
-    """The element type that an operator does not have and that nothing stands in for; empty if it has it."""
+    """Return the element type that an operator does not have and that nothing stands in for; empty if it has it."""
     if dtype == ir.DataType.DOUBLE and op_type in _NOT_OF_DOUBLE:
         return "double"
     return "bool" if dtype == ir.DataType.BOOL and op_type in _NOT_OF_BOOLEANS else ""

@@ -190,7 +190,7 @@ def adaptive_pool(op: Op) -> Outputs:
 
 
 def _values(op: Op, y: Value) -> Outputs:
-    """The values of a pool; the indices, if listed, are not a tensor that operators can read."""
+    """Return the values of a pool; the indices, if listed, are not a tensor that operators can read."""
     return (y, None) if op.output_count == 2 else y
 
 
@@ -227,7 +227,7 @@ def pool(op: Op) -> Outputs:
 
 
 def _spread(op: Op, name: str, rank: int, default: Sequence[int]) -> Sequence[int]:
-    """An argument with a number for each dim, or one for all; ``default`` if it is absent or empty."""
+    """Return an argument with a number for each dim, or one for all; ``default`` if it is absent or empty."""
     given = axis_list(op, name) or default
     if len(given) not in (1, rank):
         op.unsupported(f"{name} must have 1 or {rank} numbers, not {len(given)}", code="invalid-argument")

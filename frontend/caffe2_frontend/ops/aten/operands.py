@@ -42,12 +42,12 @@ _UNSIGNED_AND_SIGNED: Final = frozenset({ir.DataType.UINT8, ir.DataType.INT8})
 
 
 def name_of(op: Op) -> str:
-    """The name of the ATen operator."""
+    """Return the name of the ATen operator."""
     return op.args.text("operator").removeprefix("aten::")
 
 
 def number(op: Op, name: str, default: float | None = None) -> float:
-    """An argument that is a Scalar: an int where it is stored as an integer, else a float."""
+    """Return an argument that is a Scalar: an int where it is stored as an integer, else a float."""
     arg = op.args.raw(name)
     if arg is None and default is not None:
         return default
@@ -57,7 +57,7 @@ def number(op: Op, name: str, default: float | None = None) -> float:
 
 
 def constant(op: Op, name: str, like: Value) -> Value:
-    """An argument that is a Scalar, in the element type of ``like``: integers lose their fraction, and must fit."""
+    """Return an argument that is a Scalar, in the element type of ``like``: integers lose fractions, and must fit."""
     value, dtype = number(op, name), op.dtype(like).numpy()
     if dtype.kind in "iu":
         limits = np.iinfo(dtype)
@@ -68,7 +68,7 @@ def constant(op: Op, name: str, like: Value) -> Value:
 
 
 def axis_list(op: Op, name: str = "dim") -> tuple[int, ...] | None:
-    """An argument that is a list of integers; None if it is absent.
+    """Return an argument that is a list of integers; None if it is absent.
 
     An integer that is not a list of one is refused: Caffe2 reads an empty list.
     """
@@ -76,7 +76,7 @@ def axis_list(op: Op, name: str = "dim") -> tuple[int, ...] | None:
 
 
 def reduced_axes(op: Op, x: Value, name: str = "dim", *, is_one: bool = False) -> list[int]:
-    """The axes that a reduction reduces, sorted: all without the argument, or with an empty list.
+    """Return the axes that a reduction reduces, sorted: all without the argument, or with an empty list.
 
     The argument is a list, or one integer where ``is_one``.
     """
@@ -93,12 +93,12 @@ def is_integral(dtype: ir.DataType) -> bool:
 
 
 def as_float(op: Op, x: Value) -> Value:
-    """``x``, integers and booleans as float: what functions of real numbers compute with."""
+    """Return ``x``, integers and booleans as float: what functions of real numbers compute with."""
     return cast(op, x, ir.DataType.FLOAT) if is_integral(op.dtype(x)) else x
 
 
 def as_mask(op: Op, x: Value, *, of_integers: bool = False) -> Value:
-    """A mask of booleans, or of bytes that are not zero; those of integers are read as their lowest bytes."""
+    """Return a mask of booleans, or of bytes that are not zero; those of integers are read as their lowest bytes."""
     dtype = op.dtype(x)
     if of_integers and is_integral(dtype) and dtype != ir.DataType.BOOL:
         x = cast(op, x, ir.DataType.UINT8)
@@ -108,12 +108,12 @@ def as_mask(op: Op, x: Value, *, of_integers: bool = False) -> Value:
 
 
 def as_index(op: Op, x: Value) -> Value:
-    """``x`` as int64."""
+    """Return ``x`` as int64."""
     return cast(op, x, ir.DataType.INT64)
 
 
 def promoted(op: Op, *values: Value) -> list[Value]:
-    """The operands, cast to the element type of their result.
+    """Return the operands, cast to the element type of their result.
 
     As in PyTorch, scalars (rank 0) count only if their category (bool, integer, float) is higher than that of all
     tensors with dims.
@@ -130,7 +130,7 @@ def promoted(op: Op, *values: Value) -> list[Value]:
 
 
 def with_number(op: Op, x: Value, value: float) -> tuple[Value, Value]:
-    """``x`` and a number as operands of one type: that of ``x``, unless the number's category is higher."""
+    """Return ``x`` and a number as operands of one type: that of ``x``, unless the number's category is higher."""
     if isinstance(value, float) and is_integral(op.dtype(x)):
         x = cast(op, x, ir.DataType.FLOAT)
     elif op.dtype(x) == ir.DataType.BOOL:
@@ -155,7 +155,7 @@ def _category(dtype: ir.DataType) -> int:
 
 
 def scalar_type(op: Op, default: ir.DataType) -> ir.DataType:
-    """The element type in the argument ``dtype``."""
+    """Return the element type in the argument ``dtype``."""
     if "dtype" not in op.args:
         return default
     number_of_type = op.args.integer("dtype")

@@ -98,7 +98,7 @@ _ADDED: Final = frozenset({"operator", "overload_name", "outputs", "type"})
 
 
 def with_arguments(op: Op, name: str) -> OpView:
-    """The operator with constant inputs as arguments; the operator itself if it has arguments, or tensors alone."""
+    """Return the operator with constant inputs as arguments; the operator itself if it has any, or tensors alone."""
     inputs = op.view.inputs
     parameters = _PARAMETERS.get((name, len(inputs)))
     if parameters is None or not _ADDED.issuperset(op.args):
@@ -125,7 +125,7 @@ def with_arguments(op: Op, name: str) -> OpView:
 
 
 def _argument(name: str, contents: Array) -> Argument:
-    """An argument of integers or floats: one of a scalar, a list of a vector."""
+    """Return an argument of integers or floats: one of a scalar, a list of a vector."""
     integral = contents.dtype.kind in "iub"
     if contents.ndim == 0:
         return Argument(name=name, i=int(contents)) if integral else Argument(name=name, f=float(contents))

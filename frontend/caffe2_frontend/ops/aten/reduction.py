@@ -102,7 +102,7 @@ def quantifier(op: Op) -> Value:
 
 
 def _extreme(op: Op, kind: str, x: Value, axes: Sequence[int], *, keep: bool = False) -> Value:
-    """The largest (``kind`` Max) or smallest elements (Min); of booleans whether one is true, or all are.
+    """Return the largest (``kind`` Max) or smallest elements (Min); of booleans whether one is true, or all are.
 
     Of no booleans none is, and all are; onnxruntime's kernel of booleans refuses them.
     """
@@ -113,7 +113,7 @@ def _extreme(op: Op, kind: str, x: Value, axes: Sequence[int], *, keep: bool = F
 
 
 def _comparable(op: Op, x: Value) -> Value:
-    """``x``; booleans as numbers, which have an order in ONNX."""
+    """Return ``x``; booleans as numbers, which have an order in ONNX."""
     return cast(op, x, ir.DataType.INT32) if op.dtype(x) == ir.DataType.BOOL else x
 
 
@@ -138,7 +138,7 @@ def moments_of(op: Op) -> Outputs:
 
 
 def _degrees_of_freedom(op: Op, x: Value, axes: Sequence[int]) -> Value:
-    """The number of elements that are reduced, minus one."""
+    """Return the number of elements that are reduced, minus one."""
     count = size_product(op, [size(op, x, axis) for axis in axes])
     if isinstance(count, int):
         return op.const(count - 1, x)
@@ -154,7 +154,7 @@ def convert_norm(op: Op) -> Value:
 
 
 def _norm(op: Op, x: Value, p: float, axes: Sequence[int], *, keep: bool) -> Value:
-    """The p-norm along axes: the number of elements that are not zero for 0, an extreme for an infinite p."""
+    """Return the p-norm along axes: the number of elements that are not zero for 0, an extreme for an infinite p."""
     if p in (1, 2):
         return reduce_axes(op, f"ReduceL{int(p)}", x, axes, keep=keep)
     size_of = op.emit("Abs", x)

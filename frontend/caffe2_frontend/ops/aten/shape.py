@@ -183,7 +183,7 @@ def convert_unfold(op: Op) -> Value:
 
 
 def _windows(op: Op, dim: Size, length: int, step: int) -> Size:
-    """The number of windows: ``(dim - length) // step + 1``."""
+    """Return the number of windows: ``(dim - length) // step + 1``."""
     if isinstance(dim, int):
         return (dim - length) // step + 1
     places = op.emit("Div", op.emit("Sub", dim, op.const([length], np.int64)), op.const([step], np.int64))

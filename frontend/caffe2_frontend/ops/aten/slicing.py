@@ -72,7 +72,7 @@ def _sections(op: Op, x: Value, axis: int, parts: Sequence[int]) -> Outputs:
 
 
 def _pieces(op: Op, x: Value, axis: int, length: int) -> Outputs:
-    """The outputs that the operator lists: pieces of a length along an axis, the last of which may be shorter."""
+    """Return the outputs that the operator lists: pieces of a length along an axis; the last one may be shorter."""
     starts = [i * length for i in range(op.output_count)]
     dim = op.static_dim(x, axis)
     if dim is not None and (length < 1 or max(1, -(-dim // length)) != op.output_count):

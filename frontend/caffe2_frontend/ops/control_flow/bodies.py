@@ -27,13 +27,13 @@ def value_of(op: Op, name: str) -> Value:
 
 
 def condition_of(op: Op, condition: Value) -> Value:
-    """A condition, which must be a bool."""
+    """Return a condition, which must be a bool."""
     require_dtype(op, condition, (ir.DataType.BOOL,), "the condition")
     return condition
 
 
 def bound_outputs(op: Op) -> tuple[Value | None, ...]:
-    """The values of the operator's outputs after its bodies."""
+    """Return the values of the operator's outputs after its bodies."""
     return tuple(op.scope.find(name) for name in op.view.outputs)
 
 
@@ -44,30 +44,30 @@ def require_same_type(op: Op, name: str, a: Value, b: Value) -> None:
 
 
 def read_outside(op: Op, names: Iterable[str], nets: Sequence[NetDef]) -> set[str]:
-    """The blobs, of these, that anything but the operator's own bodies reads."""
+    """Return the blobs, of these, that anything but the operator's own bodies reads."""
     inside = sum((count_reads(net) for net in nets), Counter(op.view.inputs))
     return {name for name in names if op.lowering.reads.counts[name] > inside[name]}
 
 
 def kept_name(workspace: str, blob: str) -> str:
-    """The outer name of a blob that is kept in a reused workspace."""
+    """Return the outer name of a blob that is kept in a reused workspace."""
     return f"{workspace}/{blob}"
 
 
 def kept_reads(control: Do) -> dict[str, str]:
-    """The outer names of blobs that a net may find in a reused workspace, by the names that it reads."""
+    """Return the outer names of blobs that a net may find in a reused workspace, by the names that it reads."""
     return {name: kept_name(control.stack, name) for name in count_reads(control.net) if name not in control.bindings}
 
 
 def kept_names(op: Op, control: Do) -> dict[str, str]:
-    """The outer names of blobs that a net leaves in a workspace, by the names that it writes."""
+    """Return the outer names of blobs that a net leaves in a workspace, by the names that it writes."""
     return {
         name: kept_name(control.stack, name) for name in written_blobs(op, control.net) if name not in control.bindings
     }
 
 
 def written_blobs(op: Op, net: NetDef) -> list[str]:
-    """The blobs that a net writes in its workspace: those of its branches and loops, and kept ones, included."""
+    """Return the blobs that a net writes in its workspace: those of its branches and loops, and kept ones, included."""
     names: list[str] = []
     for inner in NetView(net).ops:
         names += inner.outputs

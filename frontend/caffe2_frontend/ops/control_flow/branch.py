@@ -66,7 +66,7 @@ def conditional(op: Op) -> tuple[Value | None, ...]:
 
 
 def _changed(op: Op, sides: Sequence[Op], nets: Sequence[NetDef]) -> list[str]:
-    """The tensors that a branch writes; blobs that are no tensors are bound around the branches."""
+    """Return the tensors that a branch writes; blobs that are no tensors are bound around the branches."""
     changed = []
     names = dict.fromkeys(name for inside in sides for name in inside.scope.blobs)
     in_one = [name for name in names if None in (inside.scope.find(name) for inside in sides)]

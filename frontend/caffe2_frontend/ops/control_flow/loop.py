@@ -58,7 +58,7 @@ def while_loop(op: Op) -> tuple[Value | None, ...]:
 
 
 def _stacks(op: Op, net: NetDef) -> list[str]:
-    """The stacks on which nothing but an operator of the body of this loop pushes, and that gradients read."""
+    """Return the stacks on which nothing but an operator of the body of this loop pushes, and that gradients read."""
     if not op.scope.outermost:
         return []
     reads = op.lowering.reads
@@ -182,7 +182,7 @@ def _settled_loop(
 
 
 def _read_after(op: Op, names: Iterable[str], nets: Sequence[NetDef]) -> list[str]:
-    """The blobs that only the loop writes and that are read after it, which have no value unless the loop runs."""
+    """Return the blobs that only the loop writes and that are read after it: without a value unless the loop runs."""
     reads = op.lowering.reads.forward  # blobs of gradients have one name in several loops
     read = [name for name in names if reads[name] > 0 and not op.scope.is_opaque(name)]
     outside = read_outside(op, read, nets) if read else set()

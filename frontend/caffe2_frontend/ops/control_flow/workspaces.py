@@ -72,17 +72,17 @@ def _bind(op: Op, name: str, sequence: Value, dtype: ir.DataType) -> None:
 
 
 def depth_name(stack: str) -> str:
-    """The name of the number of workspaces on a stack."""
+    """Return the name of the number of workspaces on a stack."""
     return f"[{stack}] depth"
 
 
 def sequence_name(stack: str, blob: str) -> str:
-    """The name of the sequence of the values of a blob."""
+    """Return the name of the sequence of the values of a blob."""
     return f"[{stack}]/{blob}"
 
 
 def carried_names(op: Op, control: Do) -> Iterator[str]:
-    """The names that a Do changes, those that its net changes excluded."""
+    """Yield the names that a Do changes, those that its net changes excluded."""
     kept = op.lowering.reads.kept.get(control.stack)
     if kept is not None:
         yield depth_name(control.stack)
@@ -192,7 +192,7 @@ def _depth(op: Op, stack: str) -> Value:
 
 
 def _sequence(op: Op, name: str) -> Value:
-    """The current sequence."""
+    """Return the current sequence."""
     value = op.scope.find(name)
     if value is None:
         op.unsupported(f"{name!r} is read before a Do leaves it", code="undefined-blob")

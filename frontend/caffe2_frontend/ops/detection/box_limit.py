@@ -76,7 +76,7 @@ def _limits(op: Op) -> _Limits:
 
 
 def _image(op: Op, scores: Value, boxes: Value, how: _Limits) -> tuple[list[Value], Value]:
-    """The detections of one image: scores, boxes, classes and row indices, [k, ...]; and the number per class, [C]."""
+    """Return an image's detections: scores, boxes, classes and row indices, [k, ...]; and the number per class, [C]."""
     foreground = (1, END) if how.background_first else (0, -1)
     by_row = slice_axis(op, scores, 1, *foreground)
     class_scores = op.emit("Transpose", by_row, perm=[1, 0])
@@ -100,7 +100,7 @@ def _image(op: Op, scores: Value, boxes: Value, how: _Limits) -> tuple[list[Valu
 
 
 def _best(op: Op, group: Value, index: Value, score: Value, maximum: int) -> tuple[Value, Value, Value]:
-    """The ``maximum`` best detections of an image, still ordered by class: the best indices are sorted again."""
+    """Return the ``maximum`` best detections of an image, still ordered by class: the best indices are sorted again."""
     count = op.emit("Min", op.emit("Shape", score), op.const([maximum], np.int64))
     _, best = op.emit("TopK", score, count, axis=0, outputs=2)
     kept, _ = op.emit("TopK", best, count, axis=0, largest=0, outputs=2)
@@ -157,7 +157,7 @@ def box_with_nms_limit(op: Op) -> tuple[Value, ...]:
 
 
 def _rows(op: Op, x: Value, start: Value, end: Value) -> Value:
-    """The rows [start, end) of a matrix."""
+    """Return the rows [start, end) of a matrix."""
     return op.emit("Slice", x, start, end, op.const([0], np.int64), shape=[None, op.shape(x)[1]])
 
 

@@ -50,7 +50,7 @@ def bbox_transform(op: Op) -> tuple[Value, Value]:
 
 
 def _images(op: Op, rois: Value, info: Value, dims: int) -> tuple[Value, Value]:
-    """The image of each row, and the number of rows of each image, float.
+    """Return the image of each row, and the number of rows of each image, float.
 
     Caffe2 counts the rows of each image and then takes the rows in order, whatever image they name; therefore the
     images are sorted.

@@ -82,7 +82,7 @@ def columns(op: Op, boxes: Value, count: int) -> Columns:
 
 
 def last_elements(op: Op, boxes: Value, count: int) -> Value:
-    """The last ``count`` elements of the last dim."""
+    """Return the last ``count`` elements of the last dim."""
     last = op.rank(boxes) - 1
     if op.static_dim(boxes, last) == count:
         return boxes
@@ -101,7 +101,7 @@ def joined(op: Op, parts: Sequence[Value]) -> Value:
 
 
 def shifted(op: Op, x: Value, by: float) -> Value:
-    """``x + by``; ``x`` itself if ``by`` is 0."""
+    """Return ``x + by``; ``x`` itself if ``by`` is 0."""
     return add(op, x, by) if by else x
 
 
@@ -171,7 +171,7 @@ def _clipped_corners(op: Op, boxes: Columns, height: Value, width: Value, how: B
 
 
 def large_enough(op: Op, boxes: Columns, size: Operand, height: Value, width: Value, how: BoxArguments) -> Value:
-    """The mask of boxes with both sides at least ``size``, and a center below the image's width and height."""
+    """Return the mask of boxes with both sides at least ``size``, and a center below the image's width and height."""
     if how.rotated:
         x, y, w, h, _ = boxes
     else:

@@ -73,7 +73,7 @@ def _binary_targets(op: Op) -> tuple[Value, Value, Value]:
 
 
 def _normalizer(op: Op, counts: Value) -> Value:
-    """``scale``, divided by the number of targets that count with ``normalize``."""
+    """Return ``scale``, divided by the number of targets that count with ``normalize``."""
     scale = loss_scale(op)
     if not op.args.flag("normalize", default=True):
         return op.const(scale, counts)
@@ -213,19 +213,19 @@ def softmax_focal_loss_gradient(op: Op) -> Value:
 
 
 def _labelled(op: Op, focal: _Focal, probabilities: Value) -> Value:
-    """The probabilities of the labels [N, A, 1, H, W]; of those that do not count, of class 0."""
+    """Return the probabilities of the labels [N, A, 1, H, W]; of those that do not count, of class 0."""
     return op.emit("GatherElements", probabilities, op.emit("Max", focal.labels, op.const(0, np.int64)), axis=2)
 
 
 def _label_weights(op: Op, focal: _Focal) -> Value:
-    """``alpha`` for labels from 1 on, ``1 - alpha`` for 0, and 0 for negative ones."""
+    """Return ``alpha`` for labels from 1 on, ``1 - alpha`` for 0, and 0 for negative ones."""
     zero, alpha, rest = (op.const(value, focal.logits) for value in (0.0, focal.alpha, 1.0 - focal.alpha))
     background = op.emit("Where", binary(op, "Equal", focal.labels, 0), rest, zero)
     return op.emit("Where", binary(op, "Greater", focal.labels, 0), alpha, background)
 
 
 def _power(op: Op, x: Value, exponent: float) -> list[Value]:
-    """``x ** exponent`` as a factor; none for an exponent of 0."""
+    """Return ``x ** exponent`` as a factor; none for an exponent of 0."""
     if exponent == 1.0:
         return [x]
     return [binary(op, "Pow", x, exponent)] if exponent else []

@@ -19,7 +19,7 @@ family = Family("fpn")
 
 
 def _levels(op: Op, kind: str, lowest: int, highest: int) -> tuple[int, int]:
-    """The first and the last level of a kind, "rpn" or "roi"."""
+    """Return the first and the last level of a kind, "rpn" or "roi"."""
     low = op.args.integer(f"{kind}_min_level", default=lowest)
     high = op.args.integer(f"{kind}_max_level", default=highest)
     if high < low:
@@ -33,7 +33,7 @@ def _rois_then_scores(op: OpView, index: int) -> TensorInfo:
 
 
 def _collected(op: Op) -> Value:
-    """The best proposals of all levels, by descending score; of equal scores the first comes first.
+    """Return the best proposals of all levels, by descending score; of equal scores the first comes first.
 
     A maximum that is not positive does not limit them.
     """
@@ -56,7 +56,7 @@ def _collected(op: Op) -> Value:
 
 
 def _distributed(op: Op, rois: Value, others: int) -> tuple[list[Value], Value]:
-    """The boxes of each level, and the index of each box of ``rois`` in the concatenation of the levels.
+    """Return the boxes of each level, and the index of each box of ``rois`` in the concatenation of the levels.
 
     The levels are all outputs but ``others``.
     The level is ``floor(log2(sqrt(area) / roi_canonical_scale + 1e-6) + roi_canonical_level)``, clipped to the levels;

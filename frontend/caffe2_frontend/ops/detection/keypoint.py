@@ -59,7 +59,7 @@ def heatmap_max_keypoint(op: Op) -> Value:
 
 
 def _neighbourhood(op: Op, flat: Value, x: Value, y: Value, width: Value) -> list[list[Value]]:
-    """The 3 x 3 pixels around a pixel, mirrored at the borders, by row and column."""
+    """Return the 3 x 3 pixels around a pixel, mirrored at the borders, by row and column."""
     rows, columns_of = (_mirrored(op, v, width) for v in (y, x))
     return [
         [op.emit("GatherElements", flat, add(op, mul(op, row, width), column), axis=2) for column in columns_of]
@@ -68,7 +68,7 @@ def _neighbourhood(op: Op, flat: Value, x: Value, y: Value, width: Value) -> lis
 
 
 def _mirrored(op: Op, center: Value, width: Value) -> list[Value]:
-    """The indices before, at and after ``center``, those beyond a border mirrored."""
+    """Return the indices before, at and after ``center``, those beyond a border mirrored."""
     after = add(op, center, 1)
     return [
         op.emit("Abs", sub(op, center, 1)),
@@ -78,7 +78,7 @@ def _mirrored(op: Op, center: Value, width: Value) -> list[Value]:
 
 
 def _refine(op: Op, f: list[list[Value]]) -> tuple[Value, Value, Value]:
-    """One Newton step from the middle of 3 x 3 values ``f`` to the maximum of a quadratic surface, and its height.
+    """Return a Newton step from the middle of 3 x 3 values ``f`` to the maximum of a quadratic surface, and its height.
 
     With the gradient g and the Hessian H by central differences, the step d solves ``H d = -g``, by Cramer's rule, and
     the height is ``f + g d + d H d / 2``. ``bx`` and ``by`` are ``-g``.

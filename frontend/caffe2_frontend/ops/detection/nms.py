@@ -130,7 +130,7 @@ def _loop_nms(op: Op, boxes: Value, scores: Value, candidates: Value, how: Suppr
 
 
 def _weaken(op: Op, scores: Value, others: Value, overlap: Value, how: Suppression) -> tuple[Value, Value]:
-    """The scores after a step, and the mask of the boxes that are left, both [C, n]."""
+    """Return the scores after a step, and the mask of the boxes that are left, both [C, n]."""
     beyond = op.emit("Greater", overlap, op.const(how.threshold, np.float32))
     if not how.soft:
         # A comparison with NaN, the overlap of two boxes of area 0, is false: the box is dropped.
@@ -145,7 +145,7 @@ def _weaken(op: Op, scores: Value, others: Value, overlap: Value, how: Suppressi
 
 
 def _area(op: Op, boxes: Value, how: Suppression) -> Value:
-    """The areas of boxes [C, n, 4 or 5], [C, n]."""
+    """Return the areas of boxes [C, n, 4 or 5], [C, n]."""
     parts = columns(op, boxes, 5 if how.rotated else 4)
     pixel = 1.0 if how.plus_one else 0.0
     if how.rotated:
@@ -156,7 +156,7 @@ def _area(op: Op, boxes: Value, how: Suppression) -> Value:
 
 
 def _intersection(op: Op, one: list[Value], many: list[Value], how: Suppression) -> Value:
-    """The intersection areas of one box per class, columns [C, 1, 1], with all boxes of the class, [C, n]."""
+    """Return the intersection areas of one box per class, columns [C, 1, 1], with all boxes of the class, [C, n]."""
     if how.rotated:
         return intersection(op, one, many)
     pixel = 1.0 if how.plus_one else 0.0
@@ -168,11 +168,11 @@ def _intersection(op: Op, one: list[Value], many: list[Value], how: Suppression)
 
 
 def _bounds(op: Op, scores: Value) -> tuple[Value, Value, Value]:
-    """Start, end and step of the range of box indices."""
+    """Return start, end and step of the range of box indices."""
     end = op.emit("Squeeze", op.emit("Shape", scores, start=1, end=2))
     return op.const(0, np.int64), end, op.const(1, np.int64)
 
 
 def _count(op: Op, flags: Value) -> Value:
-    """The number of true elements, int64 []."""
+    """Return the number of true elements, int64 []."""
     return op.emit("ReduceSum", cast(op, flags, ir.DataType.INT64), keepdims=0, shape=[])

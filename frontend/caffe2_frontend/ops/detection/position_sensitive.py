@@ -112,19 +112,19 @@ def _read_cells(op: Op) -> _Cells:
 
 
 def _pad_rows(op: Op, x: Value) -> Value:
-    """``x`` and a row of zeros."""
+    """Return ``x`` and a row of zeros."""
     rank = op.rank(x)
     return op.emit("Pad", x, op.const([*[0] * rank, 1, *[0] * (rank - 1)], np.int64))
 
 
 def _by_cell(op: Op, cells: _Cells) -> Value:
-    """X as [N, output_dim, group, group, H, W]."""
+    """Return X as [N, output_dim, group, group, H, W]."""
     x = op.input(0)
     return reshape(op, x, [size(op, x, 0), cells.dim, cells.group, cells.group, *sizes(op, x, 2)])
 
 
 def _covered(op: Op, rois: Value, axis: int, count: int, scale: float, length: Size) -> Value:
-    """1 for the pixels of an image's side that lie in each of ``count`` cells of a region, else 0 [R, count, length].
+    """Return 1 for pixels of an image's side within each of ``count`` cells of a region, else 0 [R, count, length].
 
     ``axis`` is 0 for rows and 1 for columns.
     """

@@ -131,7 +131,7 @@ def _proposals(op: Op, *, rotated: bool) -> list[Value]:
 
 
 def _anchors_at_pixels(op: Op, anchors: Value, pixels: Size, width: Size, how: _Selection) -> Value:
-    """The anchors shifted to every pixel of the map, [A * H * W, dims]."""
+    """Return the anchors shifted to every pixel of the map, [A * H * W, dims]."""
     index = op.emit("Range", op.const(0, np.int64), op.emit("Squeeze", vector(op, [pixels])), op.const(1, np.int64))
     columns_of_map = op.emit("Mod", index, op.emit("Squeeze", vector(op, [width])))
     rows_of_map = op.emit("Div", index, op.emit("Squeeze", vector(op, [width])))
@@ -145,7 +145,7 @@ def _anchors_at_pixels(op: Op, anchors: Value, pixels: Size, width: Size, how: _
 def _of_image(
     op: Op, scores: Value, deltas: Value, anchors: Value, info: Value, how: _Selection
 ) -> tuple[Value, Value]:
-    """The proposals of one image, [k, dims], and their scores, [k].
+    """Return the proposals of one image, [k, dims], and their scores, [k].
 
     The best boxes are transformed and clipped, small ones are dropped, and overlapping ones suppressed.
     """

@@ -71,7 +71,7 @@ def roi_align_rotated(op: Op) -> Value:
 
 
 def _region(op: Op, image: Value, box: Value, limits: list[Value], how: Pooling) -> Value:
-    """The pooled features of one region, [C, height, width], of an image [C, H * W]."""
+    """Return the pooled features of one region, [C, height, width], of an image [C, H * W]."""
     offset = 0.5 if how.aligned else 0.0
     parts = [squeeze(op, v, [0]) for v in columns(op, box, 5)]
     x, y = (add(op, mul(op, v, how.scale), -offset) if offset else mul(op, v, how.scale) for v in parts[:2])
@@ -104,14 +104,14 @@ def _region(op: Op, image: Value, box: Value, limits: list[Value], how: Pooling)
 
 
 def _samples(op: Op, side: Value, bins: int, how: Pooling) -> Value:
-    """The number of samples per side of a bin, int64 []."""
+    """Return the number of samples per side of a bin, int64 []."""
     if how.samples:
         return op.const(how.samples, np.int64)
     return cast(op, op.emit("Ceil", div(op, side, float(bins))), INT64)
 
 
 def _positions(op: Op, side: Value, bins: int, count: Value) -> Value:
-    """The offsets of the samples along a side from the center of the region, [bins * count]."""
+    """Return the offsets of the samples along a side from the center of the region, [bins * count]."""
     index = op.emit("Range", op.const(0, np.int64), mul(op, count, bins), op.const(1, np.int64))
     # An empty region has no samples; its index vector is empty, but must not be divided by 0.
     count = op.emit("Max", count, op.const(1, np.int64))

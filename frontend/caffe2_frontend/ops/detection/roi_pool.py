@@ -71,7 +71,7 @@ def rmac_regions(op: Op) -> Value:
 
 
 def _extra_regions(op: Op, h: Value, w: Value, overlap: float) -> Value:
-    """The number of additional regions along the longer side: the one of the overlap closest to ``overlap``, [1].
+    """Return the number of additional regions along the longer side: that of the overlap closest to ``overlap``, [1].
 
     None is closest to a NaN or an infinity, and there are no additional regions.
     """
@@ -86,7 +86,7 @@ def _extra_regions(op: Op, h: Value, w: Value, overlap: float) -> Value:
 
 
 def _starts(op: Op, length: Value, side: Value, count: Value) -> Value:
-    """The first pixels of ``count`` regions of ``side`` pixels, evenly spaced over ``length``."""
+    """Return the first pixels of ``count`` regions of ``side`` pixels, evenly spaced over ``length``."""
     gaps = op.emit("Max", sub(op, count, 1), op.const([1], np.int64))
     room, gaps = (op.emit("Cast", v, to=int(ir.DataType.FLOAT)) for v in (sub(op, length, side), gaps))
     index = op.emit("Cast", indices(op, count), to=int(ir.DataType.FLOAT))
@@ -135,7 +135,7 @@ def roi_pool(op: Op) -> Value | tuple[Value, Value]:
 
 
 def _cells(op: Op, rois: Value, axis: int, count: int, spatial_scale: float, length: Size) -> Value:
-    """The mask of the pixels of an image's side that lie in each of ``count`` cells of a region, [R, count, length]."""
+    """Return the mask of an image side's pixels that lie in each of ``count`` cells of a region, [R, count, length]."""
     start, end = (
         round_half_away(op, mul(op, op.emit("Gather", rois, op.const([column], np.int64), axis=1), spatial_scale))
         for column in (axis, axis + 2)
@@ -150,7 +150,7 @@ def _cells(op: Op, rois: Value, axis: int, count: int, spatial_scale: float, len
 
 
 def _masked_max(op: Op, x: Value, mask: Value, axis: int) -> tuple[Value, Value]:
-    """The maximum along an axis of the elements where ``mask`` is true, and its index; the axis is removed."""
+    """Return the maximum along an axis of the elements where ``mask`` is true, and its index; the axis is removed."""
     x = op.emit("Where", mask, x, op.const(np.finfo(np.float32).min, x))
     index = op.emit("ArgMax", x, axis=axis, keepdims=0)
     return op.emit("ReduceMax", x, op.const([axis], np.int64), keepdims=0), index

@@ -17,7 +17,7 @@ _RADIANS: Final = math.pi / 180.0
 
 
 def intersection(op: Op, one: list[Value], many: list[Value]) -> Value:
-    """The area of the intersection of one box with others, computed in float64 and returned as float.
+    """Return the area of the intersection of one box with others, computed in float64 and returned as float.
 
     In the coordinate system of the first box, which is then axis-aligned and centered at the origin, the area of the
     other polygon clipped to it is an integral along its edges: each edge from (x0, y0) to (x1, y1) contributes the
@@ -52,7 +52,7 @@ def intersection(op: Op, one: list[Value], many: list[Value]) -> Value:
 
 
 def _corners(op: Op, x: Value, y: Value, angle: Value, boxes: list[Value]) -> tuple[Value, Value]:
-    """The corners of boxes relative to a center and rotated back by an angle, x and y, both [..., n, 4]."""
+    """Return the corners of boxes relative to a center and rotated back by an angle, x and y, both [..., n, 4]."""
     dx, dy = sub(op, boxes[0], x), sub(op, boxes[1], y)
     back_cos, back_sin = _cos_sin(op, angle)
     center_x = sub(op, mul(op, dx, back_cos), mul(op, dy, back_sin))
@@ -67,7 +67,7 @@ def _corners(op: Op, x: Value, y: Value, angle: Value, boxes: list[Value]) -> tu
 
 
 def _cos_sin(op: Op, degrees: Value) -> tuple[Value, Value]:
-    """Cosine and sine. Angles are counterclockwise as seen, while y points down in images."""
+    """Return cosine and sine. Angles are counterclockwise as seen, while y points down in images."""
     radians = mul(op, degrees, _RADIANS)
     return op.emit("Cos", radians), op.emit("Sin", radians)
 
@@ -78,7 +78,7 @@ def _clamp(op: Op, x: Value, limit: Value) -> Value:
 
 
 def _mean_clamped(op: Op, a: Value, b: Value, limit: Value) -> Value:
-    """The mean of the heights of a line from ``a`` to ``b``, each clamped to [-limit, limit].
+    """Return the mean of the heights of a line from ``a`` to ``b``, each clamped to [-limit, limit].
 
     The heights y are uniform between ``a`` and ``b``: those below and above contribute their share of the length times
     the limit, those inside the integral of y.

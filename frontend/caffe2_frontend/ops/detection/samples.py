@@ -39,7 +39,7 @@ def sample_as_gradient(op: Op) -> Value:
 
 
 def _positive(op: Op) -> Value:
-    """The mask of the rows whose label is positive."""
+    """Return the mask of the rows whose label is positive."""
     x, labels = op.input(0), op.input(1)
     require_min_rank(op, x, 1, "X")
     require_min_rank(op, labels, 1, "the labels")
@@ -81,7 +81,7 @@ def spatial_narrow_as_gradient(op: Op) -> Value:
 
 
 def _difference(op: Op, a: Value, b: Value, axis: int) -> Size:
-    """How much larger ``a`` is along an axis."""
+    """Return how much larger ``a`` is along an axis."""
     both = size(op, a, axis), size(op, b, axis)
     if isinstance(both[0], int) and isinstance(both[1], int):
         return both[0] - both[1]

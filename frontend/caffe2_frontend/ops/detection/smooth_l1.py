@@ -82,7 +82,7 @@ def _beta(op: Op) -> float:
 
 
 def _smooth(op: Op, difference: Value, beta: float) -> Value:
-    """The loss of differences: with ``m = min(|d|, beta)`` both cases are ``m * (|d| - m / 2) / beta``."""
+    """Return the loss of differences: with ``m = min(|d|, beta)`` both cases are ``m * (|d| - m / 2) / beta``."""
     distance = op.emit("Abs", difference)
     near = binary(op, "Min", distance, beta)
     loss = mul(op, near, sub(op, distance, mul(op, near, 0.5)))
@@ -90,13 +90,13 @@ def _smooth(op: Op, difference: Value, beta: float) -> Value:
 
 
 def _slope(op: Op, difference: Value, beta: float) -> Value:
-    """The derivative of the loss: ``d / beta``, from -1 to 1."""
+    """Return the derivative of the loss: ``d / beta``, from -1 to 1."""
     slope = difference if beta == 1.0 else div(op, difference, beta)
     return op.emit("Clip", slope, op.const(-1.0, slope), op.const(1.0, slope))
 
 
 def _share(op: Op) -> Value:
-    """The factor ``scale / N`` of the loss."""
+    """Return the factor ``scale / N`` of the loss."""
     x = op.input(0)
     count, scale = size(op, x, 0), loss_scale(op)
     if isinstance(count, int):

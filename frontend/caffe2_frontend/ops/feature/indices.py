@@ -45,7 +45,7 @@ class _Index:
     frozen: bool = False
 
     def keys(self) -> Array:
-        """The keys in the order of their numbers."""
+        """Return the keys in the order of their numbers."""
         if self.dtype == ir.DataType.STRING:
             found = np.empty(len(self.numbers), object)
             found[:] = list(self.numbers)
@@ -154,7 +154,7 @@ def size(op: Op) -> Value:
 
 
 def _index(op: Op) -> _Index:
-    """The index that the operator reads; refuses the operator where it is not known at conversion."""
+    """Return the index that the operator reads; refuse the operator where it is not known at conversion."""
     name = op.view.inputs[0]
     found = op.scope.find_object(name)
     if not isinstance(found, _Index):
@@ -174,7 +174,7 @@ def _change(op: Op, index: _Index) -> None:
 
 
 def _known_keys(op: Op) -> tuple[int | bytes, ...] | None:
-    """The second operand, of the index's type, in one row; None where it is computed as the model runs."""
+    """Return the second operand, of the index's type, in one row; None where it is computed as the model runs."""
     keys = op.input(1)
     require_dtype(op, keys, (_index(op).dtype,), "keys")
     known = op.known(keys)

@@ -69,7 +69,7 @@ def trim_dataset(op: Op) -> tuple[Value, ...]:
 
 
 def _owner(field: int, names: tuple[str, ...]) -> int | None:
-    """The field with the lengths of the innermost list that a field belongs to; None for a field of the records.
+    """Return the field with the lengths of the innermost list that a field belongs to; None for a field of the records.
 
     ``a:b:lengths`` holds the lengths of all other fields whose names begin with the parts ``a`` and ``b``.
     """

@@ -228,7 +228,7 @@ def _square_window(op: Op) -> Window:
 
 
 def _columns(op: Op, window: Window, x: Value) -> Value:
-    """Check that the window fits into ``x`` [N, C, ...]; the pixels under it: [C, *kernel, N, *out].
+    """Check that the window fits into ``x`` [N, C, ...]; return the pixels under it, [C, *kernel, N, *out].
 
     Dims of 1 of the kernel are left out. The pixels are copied, so that one that is not finite stays where it is.
     """

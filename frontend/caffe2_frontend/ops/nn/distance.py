@@ -74,7 +74,7 @@ def dot_product_with_padding(op: Op) -> Value:
 
 
 def _padded(op: Op, rows: Sequence[Value], pad: float) -> Value:
-    """The products of rows of which the shorter are padded: ``pad`` times the sum of what the longer have beyond."""
+    """Return the products of rows of which the shorter are padded: ``pad`` times the sum of the longer ones' rest."""
     lengths = [size_vector(op, v, 1) for v in rows]
     first, last, axis = (op.const([n], np.int64) for n in (0, 2**62, 1))
     shortest = op.emit("Min", *lengths)
@@ -85,7 +85,7 @@ def _padded(op: Op, rows: Sequence[Value], pad: float) -> Value:
 
 
 def _repeated(op: Op, rows: Sequence[Value]) -> Value:
-    """The products of rows of which the shorter are repeated."""
+    """Return the products of rows of which the shorter are repeated."""
     lengths = [size_vector(op, v, 1) for v in rows]
     longest = op.emit("Max", *lengths)
     times = [div(op, longest, length) for length in lengths]

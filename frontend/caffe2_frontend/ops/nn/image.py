@@ -158,7 +158,7 @@ def pad_image(op: Op) -> Value:
 
 
 def _ends(op: Op, pads: Sequence[tuple[int, int]]) -> Value:
-    """The pads before and after each axis as ONNX's Pad takes them: all heads, then all tails."""
+    """Return the pads before and after each axis as ONNX's Pad takes them: all heads, then all tails."""
     return op.const([both[end] for end in (0, 1) for both in pads], np.int64)
 
 

@@ -255,7 +255,7 @@ def _last_mean(op: Op, x: Value) -> Value:
 
 
 def _average(op: Op, losses: Value, weights: Value | None) -> Value:
-    """The (weighted) mean; 0 where the weights sum to 0."""
+    """Return the (weighted) mean; 0 where the weights sum to 0."""
     if weights is None:
         return mean_of_all(op, losses)
     total_weight = total(op, weights)

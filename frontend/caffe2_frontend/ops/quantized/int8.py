@@ -138,7 +138,7 @@ def resize_nearest(op: Op) -> Value:
 
 
 def read_resize(op: Op) -> tuple[Value, list[float], Quantization]:
-    """The image of Int8ResizeNearest, the scales of height and width, and the quantization."""
+    """Return the image of Int8ResizeNearest, the scales of height and width, and the quantization."""
     op.args.ignore("order")
     x = require_bytes(op, op.input(0), "X")
     require_rank(op, x, 4, "X")
@@ -166,7 +166,7 @@ def concat(op: Op) -> tuple[Value, None]:
 
 
 def read_concat(op: Op) -> tuple[list[Value], int, Quantization]:
-    """The operands of Int8Concat, the axis, and the quantization."""
+    """Return the operands of Int8Concat, the axis, and the quantization."""
     parts = [require_bytes(op, x, f"input {i}") for i, x in enumerate(op.inputs)]
     how = preserved_quantization(op, parts[0])
     order = op.args.text("order", default="")

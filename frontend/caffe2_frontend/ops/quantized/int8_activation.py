@@ -116,7 +116,7 @@ def integer_softmax(op: Op) -> Value:
 
 
 def _exponentials(op: Op, x: Value) -> Value:
-    """The table of ``exp(-scale * (255 - i))``, int64 [256], scaled so that the sum of a row fits into 32 bits."""
+    """Return the table of ``exp(-scale * (255 - i))``, int64 [256], scaled so that a row's sum fits into 32 bits."""
     powers = np.exp((np.arange(256) - 255) * np.float64(np.float32(quantization(op, x).scale)))
     channels = product(op, sizes(op, x, 1))
     if isinstance(channels, int):
@@ -127,7 +127,7 @@ def _exponentials(op: Op, x: Value) -> Value:
 
 
 def _largest_exponential(channels: int) -> float:
-    """The exponential of the maximum of a row of so many elements, before it is rounded to an integer."""
+    """Return the exponential of the maximum of a row of so many elements, before it is rounded to an integer."""
     return min(_MAX_SUM / max(channels, 1), _MAX_EXPONENTIAL)
 
 
@@ -156,7 +156,7 @@ def adds_as_dnnlowp(op: Op) -> bool:
 
 
 def read_sum(op: Op) -> tuple[list[Value], Quantization]:
-    """The two operands of a sum, and the quantization of its result, within the limits of QNNPACK."""
+    """Return the two operands of a sum, and the quantization of its result, within the limits of QNNPACK."""
     op.args.ignore("order")
     if len(op.view.inputs) != 2:
         op.unsupported(f"{op.type} must have two operands, not {len(op.view.inputs)}", code="invalid-operands")
@@ -177,9 +177,9 @@ def _added(op: Op, operands: list[Value], kinds: list[Quantization], how: Quanti
     """Add the operands' reals in float32, as DNNLOWP's vector instructions do, and quantize the sum.
 
     The products of scales and zero points are summed first; each product of a byte and its scale is added to them with
-    one rounding, and so computed in float64 here.
-    Caffe2 computes the last elements, fewer than a vector holds, without such instructions: a sum halfway between two
-    bytes may be rounded to the other one there, and so may sums of one or three operands.
+    one rounding, and so computed in float64 here. Caffe2 computes the last elements, fewer than a vector holds, without
+    such instructions: a sum halfway between two bytes may be rounded to the other one there, and so may sums of one or
+    three operands.
     """
     if op.type.endswith("Relu"):
         how = relu_quantization(how)
@@ -194,13 +194,13 @@ def _added(op: Op, operands: list[Value], kinds: list[Quantization], how: Quanti
 
 
 def _reals(how: Quantization) -> Array:
-    """The reals of the 256 bytes, float32."""
+    """Return the reals of the 256 bytes, float32."""
     reals: Array = np.float32(how.scale) * (np.arange(256) - how.zero_point).astype(np.float32)
     return reals
 
 
 def unit_quantization(op: Op) -> Quantization:
-    """The quantization of results between 0 and 1, the only one that Caffe2 accepts for them."""
+    """Return the quantization of results between 0 and 1, the only one that Caffe2 accepts for them."""
     if stated_quantization(op) != _UNIT:
         op.unsupported(
             "Y_scale must be 1/256 and Y_zero_point 0",

@@ -122,7 +122,7 @@ def read_layer(op: Op) -> tuple[Value, Value, Value]:
 
 
 def product_quantization(op: Op) -> tuple[Quantization, np.float32]:
-    """The quantization of the result of a product, and the factor from products to its steps, in float32.
+    """Return the quantization of the result of a product, and the factor from products to its steps, in float32.
 
     QNNPACK requires a factor below 1.
     """
@@ -141,7 +141,7 @@ def product_quantization(op: Op) -> tuple[Quantization, np.float32]:
 
 
 def mean_quantization(op: Op, x: Value) -> tuple[Quantization, Quantization]:
-    """The quantizations of operand and result of a mean, within the limits of QNNPACK."""
+    """Return the quantizations of operand and result of a mean, within the limits of QNNPACK."""
     from_, to = quantization(op, x), output_quantization(op)
     ratio = np.float32(from_.scale) / np.float32(to.scale)
     if not 2**-8 <= ratio < 2**8:
@@ -152,7 +152,7 @@ def mean_quantization(op: Op, x: Value) -> tuple[Quantization, Quantization]:
 
 
 def product_operands(op: Op) -> tuple[Value, Value, Value]:
-    """The operands X and W (uint8) and bias (int32)."""
+    """Return the operands X and W (uint8) and bias (int32)."""
     x, w, bias = op.input(0), op.input(1), op.input(2)
     require_bytes(op, x, "X")
     require_bytes(op, w, "W")

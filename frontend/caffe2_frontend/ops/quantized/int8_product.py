@@ -173,7 +173,7 @@ def _image(op: Op, total: Value, bias: Value, *, last: bool = True) -> Value:
 
 
 def _zero(op: Op, value: Value) -> Value:
-    """The zero point of a value as a uint8 constant."""
+    """Return the zero point of a value as a uint8 constant."""
     return op.const(quantization(op, value).zero_point, np.uint8)
 
 

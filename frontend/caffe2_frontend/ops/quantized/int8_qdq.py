@@ -186,7 +186,7 @@ def switch_order(op: Op) -> Value:
 
 
 def _reals_of_product(op: Op, x: Value, w: Value, bias: Value) -> tuple[Value, Value, Value]:
-    """The operands of a product as reals; the bias is in steps of the product of the scales of X and W."""
+    """Return the operands of a product as reals; the bias is in steps of the product of the scales of X and W."""
     kinds = [quantization(op, value) for value in op.inputs[:2]]
     step = op.const(np.float32(kinds[0].scale) * np.float32(kinds[1].scale), np.float32)
     return _real(op, x, kinds[0]), _real(op, w, kinds[1]), op.emit("DequantizeLinear", bias, step)

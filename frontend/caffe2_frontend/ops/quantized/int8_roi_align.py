@@ -78,7 +78,7 @@ def _region(
     how: Pooling,
     kinds: tuple[Quantization, Quantization],
 ) -> Value:
-    """The pooled features of one region, [height, width, C], of an image [H * W, C]."""
+    """Return the pooled features of one region, [height, width, C], of an image [H * W, C]."""
     from_, to = kinds
     offset = 0.5 if how.aligned else 0.0
     y1, x1, y2, x2 = (sub(op, mul(op, v, how.scale), offset) for v in corners)
@@ -104,7 +104,7 @@ def _region(
 
 
 def _positions(op: Op, start: Value, part: Value, bins: int, count: Value) -> Value:
-    """The positions of the samples along a side, [bins * count], where a bin is ``part`` pixels long."""
+    """Return the positions of the samples along a side, [bins * count], where a bin is ``part`` pixels long."""
     index = indices(op, unsqueeze(op, mul(op, count, bins), [0]))
     within, of_bin = (cast(op, op.emit(kind, index, count), FLOAT) for kind in ("Mod", "Div"))
     begin = add(op, start, mul(op, of_bin, part))
@@ -112,7 +112,7 @@ def _positions(op: Op, start: Value, part: Value, bins: int, count: Value) -> Va
 
 
 def _neighbours(op: Op, position: Value, limit: Value) -> tuple[Value, Value, Value, Value, Value]:
-    """The pixels around positions and their weights, and the mask of positions within one pixel of the image."""
+    """Return the pixels around positions and their weights, and the mask of positions within one pixel of the image."""
     started = op.emit("GreaterOrEqual", position, op.const(-1.0, np.float32))
     there = op.emit("And", started, op.emit("LessOrEqual", position, cast(op, limit, FLOAT)))
     last = sub(op, limit, 1)
@@ -127,7 +127,7 @@ def _neighbours(op: Op, position: Value, limit: Value) -> tuple[Value, Value, Va
 
 
 def _interpolate(op: Op, pixels: Value, axes: list[tuple[Value, Value, Value, Value, Value]], width: Value) -> Value:
-    """The samples at all rows and columns: sums of four pixels times integer weights, in steps of 1 / 255."""
+    """Return the samples at all rows and columns: sums of four pixels times integer weights, in steps of 1 / 255."""
     (y_low, y_high, y_near, y_far, y_there), (x_low, x_high, x_near, x_far, x_there) = axes
     inside = op.emit("And", unsqueeze(op, y_there, [1]), unsqueeze(op, x_there, [0]))
     none = op.const(0.0, np.float32)
@@ -143,7 +143,7 @@ def _interpolate(op: Op, pixels: Value, axes: list[tuple[Value, Value, Value, Va
 
 
 def _scale(from_: Quantization, to: Quantization, samples: int) -> float:
-    """The factor from the sum of ``samples`` samples to steps of the result."""
+    """Return the factor from the sum of ``samples`` samples to steps of the result."""
     return float(np.float32(from_.scale)) / (float(np.float32(to.scale)) * _ONE * samples)
 
 
@@ -168,7 +168,7 @@ def _multiplied(op: Op, total: Value, from_: Quantization, to: Quantization, sam
 
 
 def _fixed_point(op: Op, from_: Quantization, to: Quantization, samples: Value) -> tuple[Value, Value]:
-    """The multiplier of 31 bits and the power of two, int64, for a number of samples known at run time."""
+    """Return the multiplier of 31 bits and the power of two, int64, for a number of samples known at run time."""
     divisor = mul(op, cast(op, samples, DOUBLE), float(np.float32(to.scale)) * _ONE)
     scale = div(op, float(np.float32(from_.scale)), divisor)
     exponent = op.emit("Floor", div(op, op.emit("Log", scale), -math.log(2.0)))

@@ -96,5 +96,5 @@ def to_floats(op: Op) -> Value:
 
 
 def _byte_count(op: Op, count: Value, unused: Value, per_byte: int) -> Value:
-    """The number of bytes of a row's codes, [1]."""
+    """Return the number of bytes of a row's codes, [1]."""
     return op.emit("Div", op.emit("Add", count, unused), op.const([per_byte], np.int64))

@@ -32,7 +32,7 @@ def inverse_of(op: Op, scale: Value) -> Value:
 
 
 def narrowed_range(op: Op, x: Value, minimum: Value, maximum: Value, largest_code: int) -> tuple[Value, Value]:
-    """The best range that the search finds within [``minimum``, ``maximum``], both [..., 1].
+    """Return the best range that the search finds within [``minimum``, ``maximum``], both [..., 1].
 
     Each iteration shrinks the range by one step at the end where the loss of codes 0 to ``largest_code`` is then lower.
     The result is the local minimum of the loss (below both of its successors) of the lowest loss.
@@ -69,7 +69,7 @@ def narrowed_range(op: Op, x: Value, minimum: Value, maximum: Value, largest_cod
 
 
 def _loss(op: Op, x: Value, minimum: Value, maximum: Value, largest_code: int) -> Value:
-    """The Euclidean distance between rows and their dequantized codes, [..., 1]."""
+    """Return the Euclidean distance between rows and their dequantized codes, [..., 1]."""
     minimum = as_half(op, minimum)
     spread = sub(op, maximum, minimum)
     flat = op.emit("Equal", spread, op.const(0.0, x))

@@ -38,7 +38,7 @@ class Conversion:
 
 
 def _conversions() -> tuple[dict[str, Conversion], dict[str, Conversion]]:
-    """The conversions to fused rows, and those from them, by operator type."""
+    """Return the conversions to fused rows, and those from them, by operator type."""
     to_rows, to_floats = {}, {}
     for prefix, name, floats in (("Float", "Float", _FLOAT), ("HalfFloat", "HalfFloat", _HALF)):
         for suffix, scale_bias_type in (("", _FLOAT), ("HalfScaleBias", _HALF)):

@@ -47,7 +47,7 @@ class Lookup:
 
 
 def _lookups() -> dict[str, Lookup]:
-    """The form of each operator type."""
+    """Return the form of each operator type."""
     lookups: dict[str, Lookup] = {}
     kinds: tuple[tuple[str, Reduction, bool], ...] = (
         ("Sum", "Sum", False),

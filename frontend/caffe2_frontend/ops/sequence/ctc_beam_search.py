@@ -100,7 +100,7 @@ class _Sizes:
     steps: Size
 
     def one(self, op: Op, value: Size) -> Value:
-        """A size as an int64 tensor [1]."""
+        """Return a size as an int64 tensor [1]."""
         return vector(op, [value])
 
 
@@ -146,12 +146,12 @@ def beam_search(
 
 
 def _values(slots: _Slots) -> tuple[Value, ...]:
-    """The values of the slots, in the order of the fields."""
+    """Return the values of the slots, in the order of the fields."""
     return tuple(getattr(slots, name) for name in slots.__dataclass_fields__)
 
 
 def _start(op: Op, sizes: _Sizes) -> _Slots:
-    """The slots before the first step: one empty prefix of probability 1."""
+    """Return the slots before the first step: one empty prefix of probability 1."""
     op.bounded(sizes.slots, sizes.slots)  # each step compares all pairs
     first = np.eye(1, sizes.slots, dtype=np.float32)
     by_slot = vector(op, [sizes.batch, sizes.slots])
@@ -164,7 +164,7 @@ def _start(op: Op, sizes: _Sizes) -> _Slots:
 
 
 def _step(op: Op, slots: _Slots, now: Value, threshold: float, sizes: _Sizes) -> _Slots:
-    """The slots after a step of probabilities ``now``, [N, C]."""
+    """Return the slots after a step of probabilities ``now``, [N, C]."""
     # Prune labels, unless all of them would be.
     kept = op.emit("Greater", now, op.const(threshold, np.float32))
     any_kept = op.emit("ReduceMax", cast(op, kept, INT64), op.const([1], np.int64), keepdims=1)
@@ -202,7 +202,7 @@ def _relations(op: Op, slots: _Slots, beam: Value) -> _Relations:
 def _candidates(
     op: Op, slots: _Slots, beam_ends: tuple[Value, Value, Value], step: tuple[Value, Value, Value], related: _Relations
 ) -> _Candidates:
-    """The candidates' probabilities after a step.
+    """Return the candidates' probabilities after a step.
 
     An extension that is itself in the beam is counted there alone: its parent passes on its probability.
     """
@@ -245,7 +245,7 @@ def _candidates(
 def _select(
     op: Op, slots: _Slots, beam: Value, ends: Value, found: _Candidates, related: _Relations, sizes: _Sizes
 ) -> _Slots:
-    """The best candidates as the next slots; of equal probabilities the lexicographically first, as in Caffe2.
+    """Return the best candidates as the next slots; of equal probabilities the lexicographically first, as in Caffe2.
 
     The candidates are sorted by their labels first, as TopK takes the first of equal elements.
     """
@@ -299,7 +299,7 @@ def _select(
 
 
 def _sort_keys(op: Op, slots: _Slots, beam: Value, related: _Relations, sizes: _Sizes) -> Value:
-    """Integers that order the candidates lexicographically by their labels, [N, M + M * C].
+    """Return integers that order the candidates lexicographically by their labels, [N, M + M * C].
 
     The prefixes of the beam divide the order into gaps. An extension comes after its prefix, and after those prefixes
     of the beam that continue its prefix with a lower label; the number of prefixes before it is its gap. Extensions in

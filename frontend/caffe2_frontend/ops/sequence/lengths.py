@@ -240,10 +240,10 @@ def lengths_partition(op: Op) -> tuple[Value, ...]:
 
 
 def _pairs(op: Op, first: Value, second: Value) -> Value:
-    """Two vectors [S] as the columns of a matrix [S, 2]."""
+    """Return two vectors [S] as the columns of a matrix [S, 2]."""
     return op.emit("Concat", unsqueeze(op, first, [1]), unsqueeze(op, second, [1]), axis=1)
 
 
 def _segment_count(op: Op, ids: Value) -> Size:
-    """The number of segments: the rows of the optional second operand, else the maximum id plus one."""
+    """Return the number of segments: the rows of the optional second operand, else the maximum id plus one."""
     return size(op, op.input(1), 0) if op.has_input(1) else segment_count(op, ids)

@@ -45,7 +45,7 @@ class Segments:
     lengths: Value | None = None
 
     def counts(self, op: Op) -> Value:
-        """The number of rows of each segment, [S]."""
+        """Return the number of rows of each segment, [S]."""
         return count_rows(op, self.ids, self.count) if self.lengths is None else self.lengths
 
 
@@ -80,7 +80,7 @@ _PREFIXES: Final[Mapping[str, By]] = {"Lengths": "lengths", "SortedSegment": "so
 
 
 def _forms() -> dict[str, Form]:
-    """The form of each operator type."""
+    """Return the form of each operator type."""
     forms: dict[str, Form] = {}
     for prefix, by in _PREFIXES.items():
         for sparse in (False, True):
@@ -164,12 +164,12 @@ def positional_weighted_sum(op: Op) -> Value:
 
 
 def segments_by_lengths(op: Op, lengths: Value, x: Value) -> Segments:
-    """The segments of the rows of ``x`` by ``lengths`` [S]."""
+    """Return the segments of the rows of ``x`` by ``lengths`` [S]."""
     return Segments(row_segments(op, lengths, size(op, x, 0)), size(op, lengths, 0), lengths)
 
 
 def _segments(op: Op, form: Form, x: Value) -> Segments:
-    """The segments of the rows of ``x`` by the operand of the operator."""
+    """Return the segments of the rows of ``x`` by the operand of the operator."""
     given = vector_operand(op, form.segments)
     if form.by == "lengths":
         return segments_by_lengths(op, given, x)

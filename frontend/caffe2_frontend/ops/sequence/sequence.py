@@ -164,7 +164,7 @@ def lengths_pad(op: Op) -> Value:
 
 
 def _as_element(value: float, dtype: np.dtype[Any]) -> float:
-    """``value`` as C++ converts it on x86: to an integer it is cut, or becomes the lowest one if it does not fit."""
+    """Return ``value`` as C++ converts it on x86: for an integer it is cut, or the lowest one if it does not fit."""
     if dtype.kind != "i":
         return value
     limits = np.iinfo(dtype)
@@ -269,14 +269,14 @@ def gather_padding(op: Op) -> tuple[Value, ...]:
 
 
 def _present_rows(op: Op, x: Value, present: Value) -> Value:
-    """The rows of ``x`` [S, M, ...] where the mask ``present`` [S, M] is true, [N, ...]."""
+    """Return the rows of ``x`` [S, M, ...] where the mask ``present`` [S, M] is true, [N, ...]."""
     count = product(op, sizes(op, x, 0, 2))
     flat = reshape(op, x, [count, *sizes(op, x, 2)])
     return op.emit("Compress", flat, op.emit("Reshape", present, op.const([-1], np.int64)), axis=0)
 
 
 def _padding_widths(op: Op) -> tuple[int, int]:
-    """The numbers of rows of padding before and after each segment."""
+    """Return the numbers of rows of padding before and after each segment."""
     before = op.args.integer("padding_width", default=1)
     after = op.args.integer("end_padding_width", default=-1)
     if before < 0:
@@ -285,19 +285,19 @@ def _padding_widths(op: Op) -> tuple[int, int]:
 
 
 def _padding_row(op: Op, x: Value, index: int) -> Value:
-    """The optional operand ``index`` as a row of the shape of those of ``x``, [1, ...]; zeros without it."""
+    """Return the optional operand ``index`` as a row of the shape of those of ``x``, [1, ...]; zeros without it."""
     row = op.optional(index)
     return zero_row(op, x) if row is None else reshape(op, row, [1, *sizes(op, x, 1)])
 
 
 def _repeated(op: Op, x: Value, row: Value, count: int) -> list[Value]:
-    """``count`` times a row [1, ...] of the rank of ``x``, as operands of a Concat."""
+    """Return a row [1, ...] of the rank of ``x``, ``count`` times, as operands of a Concat."""
     if count <= 1:
         return [row] * count
     return [op.emit("Expand", row, op.const([count, *[1] * (op.rank(x) - 1)], np.int64))]
 
 
 def _sum_of_rows(op: Op, x: Value, rows: Value) -> Value:
-    """The sum of the rows of ``x`` at indices ``rows`` [S, K]."""
+    """Return the sum of the rows of ``x`` at indices ``rows`` [S, K]."""
     gathered = op.emit("Gather", x, rows, axis=0)
     return op.emit("ReduceSum", gathered, op.const([0, 1], np.int64), keepdims=0)

@@ -44,7 +44,7 @@ def sequence_mask(op: Op) -> Value:
 
 
 def _first_row_dim(op: Op, axis: int, rank: int) -> int:
-    """The first dim of the rows: the one after ``batch``."""
+    """Return the first dim of the rows: the one after ``batch``."""
     batch = op.args.optional_integer("batch")
     if batch is None:
         return 0
@@ -55,7 +55,7 @@ def _first_row_dim(op: Op, axis: int, rank: int) -> int:
 
 
 def _end_of_columns(op: Op, mode: str, axis: int, rank: int) -> int:
-    """The dim after those of the columns: ``repeat_from_axis``, or the rank."""
+    """Return the dim after those of the columns: ``repeat_from_axis``, or the rank."""
     repeat_from = op.args.optional_integer("repeat_from_axis")
     if repeat_from is None:
         return rank
@@ -68,7 +68,7 @@ def _end_of_columns(op: Op, mode: str, axis: int, rank: int) -> int:
 
 
 def _outside(op: Op, mode: str, rows: Size, columns: Size) -> Value:
-    """The mask of the elements that are filled, [rows, columns] bool."""
+    """Return the mask of the elements that are filled, [rows, columns] bool."""
     column = indices(op, columns)
     if mode in _TRIANGLES:
         return op.emit(_TRIANGLES[mode], column, unsqueeze(op, indices(op, rows), [1]))
@@ -83,7 +83,7 @@ def _outside(op: Op, mode: str, rows: Size, columns: Size) -> Value:
 
 
 def _per_row(op: Op, rows: Size) -> Value:
-    """The second operand, the length or center of each row, int64 [rows, 1]; elements beyond the rows are dropped."""
+    """Return the second operand, the length or center of each row, int64 [rows, 1]; drop elements beyond the rows."""
     values = op.input(1)
     require_dtype(op, values, (ir.DataType.INT32,), "input 1")
     if op.rank(values) != 1:

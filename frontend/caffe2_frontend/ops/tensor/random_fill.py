@@ -106,7 +106,7 @@ def unique_uniform(op: Op) -> Value:
 
 
 def _chosen(op: Op, low: int, high: int, avoided: Value | None, wanted: Value) -> Value:
-    """Distinct integers of a small range: each gets a random key, and those with the largest keys are chosen.
+    """Choose distinct integers of a small range: each gets a random key, and the largest keys are taken.
 
     Avoided ones get the key -1, below all others.
     """
@@ -125,7 +125,7 @@ def _chosen(op: Op, low: int, high: int, avoided: Value | None, wanted: Value) -
 
 
 def _drawn(op: Op, low: int, high: int, avoided: Value | None, wanted: Value) -> Value:
-    """Distinct integers of a large range: the first ones, of many that are drawn, that are new and are not avoided."""
+    """Draw distinct integers of a large range: the first, of many that are drawn, that are new and not avoided."""
     listed = op.const([0], np.int64) if avoided is None else op.emit("Shape", avoided)
     # With 4 draws for each that is wanted, more than nine tenths of the range are hit at least once.
     draws = add(op, mul(op, add(op, wanted, listed), 4), 64)

@@ -95,7 +95,7 @@ def fused_sparse_adagrad(op: Op) -> tuple[Value, ...]:
 
 
 def _rate(op: Op, lr: Value, *, rowwise: bool) -> Value:
-    """The learning rate as a scalar: RowWise operators check that it is one number, the others read the first one."""
+    """Return the learning rate as a scalar: RowWise operators check that it is one number, others read the first."""
     return scalar(op, lr) if rowwise else first_element(op, lr)
 
 

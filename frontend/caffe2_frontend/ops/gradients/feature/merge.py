@@ -92,7 +92,7 @@ def multi_lists(op: Op) -> tuple[Value, ...]:
 
 
 def _groups(op: Op) -> tuple[list[list[Value]], Value]:
-    """The operands by their role in a group, each as a vector; and the gradient of the merged values."""
+    """Return the operands by their role in a group, each as a vector; and the gradient of the merged values."""
     *operands, values = op.inputs
     roles = _GROUPS[op.type]
     if not operands or len(operands) % len(roles):
@@ -113,7 +113,7 @@ def _stack(op: Op, vectors: Sequence[Value], axis: int) -> Value:
 
 
 def _distribute(op: Op, lengths: Value, values: Value, features: int) -> tuple[Value, ...]:
-    """The blocks of each feature, concatenated; ``lengths`` [features, examples] are those of the blocks."""
+    """Return the blocks of each feature, concatenated; ``lengths`` [features, examples] are those of the blocks."""
     by_example = op.emit("Transpose", lengths, perm=[1, 0])
     start = reshape_like(op, starts(op, as_vector(op, by_example)), by_example)
     rows = range_rows(op, as_vector(op, op.emit("Transpose", start, perm=[1, 0])), as_vector(op, lengths))

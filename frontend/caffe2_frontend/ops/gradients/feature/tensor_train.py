@@ -65,7 +65,7 @@ def gradient_of_cores(op: Op) -> tuple[Value, ...]:
 
 
 def _matrices(op: Op, core: Value, digits: Value) -> Value:
-    """The matrix that each digit selects from a core, [N, ranks[i], columns[i] * ranks[i + 1]]."""
+    """Return the matrix that each digit selects from a core, [N, ranks[i], columns[i] * ranks[i + 1]]."""
     flat = reshape(op, core, [*sizes(op, core, 0, 2), -1])
     return op.emit("Gather", flat, digits, axis=0)
 

@@ -41,7 +41,7 @@ def _where(op: Op, condition: Value, then: Operand, otherwise: Operand) -> Value
 
 
 def _passed(op: Op, dy: Value, *conditions: Value) -> Value:
-    """The gradient where all conditions hold, else 0."""
+    """Return the gradient where all conditions hold, else 0."""
     passed = conditions[0]
     for condition in conditions[1:]:
         passed = op.emit("And", passed, condition)
@@ -155,7 +155,7 @@ def gelu_gradient(op: Op) -> Value:
 
 
 def _derivative_by_tanh(op: Op, x: Value) -> Value:
-    """The derivative of ``0.5 x (1 + tanh(u))`` with ``u = sqrt(2 / pi) (x + 0.044715 x^3)``."""
+    """Return the derivative of ``0.5 x (1 + tanh(u))`` with ``u = sqrt(2 / pi) (x + 0.044715 x^3)``."""
     slope, cubic = math.sqrt(2.0 / math.pi), 0.044715
     squared = square(op, x)
     tanh = op.emit("Tanh", mul(op, x, add(op, mul(op, squared, slope * cubic), slope)))

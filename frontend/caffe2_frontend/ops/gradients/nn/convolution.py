@@ -88,7 +88,7 @@ def transposed_convolution_gradient(op: Op) -> tuple[Value, ...]:
 
 
 def _covered(op: Op, window: Window, w: Value) -> Window:
-    """The window itself, or for global_pooling one whose kernel is that of the weight."""
+    """Return the window itself, or for global_pooling one whose kernel is that of the weight."""
     if window.kernel:
         return window
     kernel = []
@@ -107,7 +107,7 @@ def _check_gradient(op: Op, dy: Value, rank: int, filters: int | None) -> None:
 
 
 def _results(op: Op, dw: Value, dy: Value, dx: Callable[[], Value]) -> tuple[Value, ...]:
-    """dW, db unless no_bias is set, and dX if it is wanted; ``dy`` is [N, M, ...]."""
+    """Return dW, db unless no_bias is set, and dX if it is wanted; ``dy`` is [N, M, ...]."""
     results = [dw]
     if not op.args.flag("no_bias", default=False):
         results.append(reduce_axes(op, "ReduceSum", dy, [0, *range(2, op.rank(dy))]))

@@ -103,7 +103,7 @@ def deformable_convolution_gradient(op: Op) -> tuple[Value, ...]:
 
 
 def _corners(op: Op, x: Value, offset: Value, window: Window, groups: int) -> list[_Corner]:
-    """The pixels around all samples. A sample counts if it is less than one pixel outside of the image."""
+    """Return the pixels around all samples. A sample counts if it is less than one pixel outside of the image."""
     taps = math.prod(window.kernel)
     n, (rows, columns) = size(op, offset, 0), sizes(op, offset, 2)
     parts = reshape(op, offset, [n, groups, taps, 2, rows, columns])
@@ -135,7 +135,7 @@ def _corners(op: Op, x: Value, offset: Value, window: Window, groups: int) -> li
 
 
 def _regular(op: Op, window: Window, axis: int, count: Size, like: Value) -> Value:
-    """The positions along an axis without offsets, [taps, rows, 1] or [taps, 1, columns]."""
+    """Return the positions along an axis without offsets, [taps, rows, 1] or [taps, 1, columns]."""
     op.bounded(len(window.kernel), *window.kernel)
     taps = np.indices(window.kernel)[axis].reshape(-1, 1, 1) * window.dilation[axis] - window.head[axis]
     starts = mul(op, indices(op, count), window.stride[axis])
@@ -145,7 +145,7 @@ def _regular(op: Op, window: Window, axis: int, count: Size, like: Value) -> Val
 def _of_offset(
     op: Op, of_columns: Value, values: list[Value], corners: list[_Corner], offset: Value, dims: list[Size]
 ) -> Value:
-    """The gradient of the offsets: of each sample's row and column, summed over the channels of its group."""
+    """Return the gradient of the offsets: of each sample's row and column, summed over the channels of its group."""
     sides = []
     for side in (0, 1):
         slopes = [

@@ -33,7 +33,7 @@ _DEAD_ZONE: Final = 1e-12
 
 
 def _operands(op: Op) -> tuple[Value, Value, Value]:
-    """X and Y, of the same shape, and the gradient of the result, which broadcasts over their rows."""
+    """Return X and Y, of the same shape, and the gradient of the result, which broadcasts over their rows."""
     x, y, dz = op.input(0), op.input(1), op.input(2)
     require_same_shape(op, (x, y))
     require_rank(op, dz, 1, "the gradient")
@@ -127,7 +127,7 @@ def _require_multiple(op: Op, columns: Sequence[int | None]) -> None:
 
 
 def _padded(op: Op, rows: Sequence[Value], dz: Value, pad: float) -> list[Value]:
-    """The gradients of both operands [N, columns], each of which reads the other with its rows cut or padded."""
+    """Return the gradients of both operands [N, columns], each of which reads the other with its rows cut or padded."""
     lengths = [size_vector(op, v, 1) for v in rows]
     first, axis, none = op.const([0], np.int64), op.const([1], np.int64), op.const([0, 0, 0], np.int64)
     gradients = []
@@ -140,7 +140,7 @@ def _padded(op: Op, rows: Sequence[Value], dz: Value, pad: float) -> list[Value]
 
 
 def _repeated(op: Op, rows: Sequence[Value], dz: Value) -> list[Value]:
-    """The gradients of both operands, of which the shorter is repeated along the rows of the longer one.
+    """Return the gradients of both operands, of which the shorter is repeated along the rows of the longer one.
 
     As [N, repetitions, shortest length] one operand has one repetition: broadcasting repeats it, and its gradient is
     the sum over the repetitions.

@@ -111,7 +111,7 @@ def _visited(op: Op) -> _Visited:
 
 
 def _stored_indices(op: Op, steps: _Visited, stored: Value) -> tuple[Value, Value]:
-    """The indices of the classes' scores and probabilities among those stored, [N, depth, width].
+    """Return the indices of the classes' scores and probabilities among those stored, [N, depth, width].
 
     Where a node has no such class, the index is that after the last of the stored elements.
     """
@@ -124,7 +124,7 @@ def _stored_indices(op: Op, steps: _Visited, stored: Value) -> tuple[Value, Valu
 
 
 def _scattered(op: Op, by_score: Value, row: Value, rows: Size) -> Value:
-    """The gradients of the scores of all rows of the weights, [N, ``rows``], from those of classes on paths.
+    """Return the gradients of the scores of all rows of the weights, [N, ``rows``], from those of classes on paths.
 
     Padding is scattered to one more column, which is cut off.
     """

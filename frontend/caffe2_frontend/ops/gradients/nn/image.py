@@ -206,7 +206,7 @@ def _unreflect(op: Op, dy: Value, axis: int, head: int, tail: int) -> Value:
 
 
 def _add_padded(op: Op, x: Value, part: Value, axis: int, head: Value, tail: Value) -> Value:
-    """``x`` plus ``part``, padded with zeros along ``axis`` to the size of ``x``; the pads are int64 [1]."""
+    """Return ``x`` plus ``part``, padded with zeros along ``axis`` to the size of ``x``; the pads are int64 [1]."""
     before, after = op.const([0] * axis, np.int64), op.const([0] * (op.rank(x) - 1 - axis), np.int64)
     pads = op.emit("Concat", before, head, after, before, tail, after, axis=0)
     return add(op, x, op.emit("Pad", part, pads, shape=op.shape(x)))

@@ -54,7 +54,7 @@ def fully_connected_gradient(op: Op) -> tuple[Value, ...]:
 
 
 def _bias_gradient(op: Op, dy: Value, w: Value) -> Value:
-    """The sum of the rows of dY, or zeros if W has no elements: Caffe2 does not add rows where X has no columns."""
+    """Return the sum of the rows of dY, or zeros if W has no elements: Caffe2 adds no rows where X has no columns."""
     total = reduce_axes(op, "ReduceSum", dy, [0])
     if known_size(op, w):
         return total

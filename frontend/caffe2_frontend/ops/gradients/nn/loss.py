@@ -106,7 +106,7 @@ def weighted_sigmoid_cross_entropy_gradient(op: Op) -> Value:
 
 
 def _shares(op: Op, dy: Value, logits: Value) -> Value:
-    """The gradient of a mean over the last dim, which broadcasts over that dim."""
+    """Return the gradient of a mean over the last dim, which broadcasts over that dim."""
     rank = op.rank(logits)
     if rank == 0:
         return scalar(op, dy)
@@ -163,6 +163,6 @@ def bernoulli_jsd_gradient(op: Op) -> Value:
 
 
 def _logit(op: Op, p: Value) -> Value:
-    """``log(p / (1 - p))``."""
+    """Return ``log(p / (1 - p))``."""
     p = binary(op, "Min", binary(op, "Max", p, MIN_PROBABILITY), 1.0)
     return op.emit("Log", div(op, p, sub(op, 1.0, p)))

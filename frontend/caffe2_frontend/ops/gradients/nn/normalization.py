@@ -67,17 +67,17 @@ def spatial_bn_gradient(op: Op) -> tuple[Value, Value, Value]:
 
 
 def _spread(op: Op, v: Value, x: Value, channel: int) -> Value:
-    """``v`` [C] as a tensor that broadcasts over the channels of ``x``, which are the dim ``channel``."""
+    """Return ``v`` [C] as a tensor that broadcasts over the channels of ``x``, which are the dim ``channel``."""
     return unsqueeze(op, v, range(1, op.rank(x) - channel))
 
 
 def _combined(op: Op, dy: Value, x: Value, alpha: Value, beta: Value, shift: Value) -> Value:
-    """``alpha * dY + beta * X + shift``, the common form of these gradients, with factors that broadcast."""
+    """Return ``alpha * dY + beta * X + shift``, the common form of these gradients, with factors that broadcast."""
     return add(op, mul(op, dy, alpha), mul(op, x, beta), shift)
 
 
 def _count(op: Op, x: Value, axes: Sequence[int], batches: int = 1) -> Operand:
-    """The number of elements of ``x`` along ``axes``, in ``batches`` batches; at least 1."""
+    """Return the number of elements of ``x`` along ``axes``, in ``batches`` batches; at least 1."""
     count = product(op, [*(size(op, x, axis) for axis in axes), batches])
     if isinstance(count, int):
         return float(max(count, 1))
@@ -85,12 +85,12 @@ def _count(op: Op, x: Value, axes: Sequence[int], batches: int = 1) -> Operand:
 
 
 def _negative_share(op: Op, v: Value, count: Operand) -> Value:
-    """``-v / count``."""
+    """Return ``-v / count``."""
     return op.emit("Neg", div(op, v, count)) if isinstance(count, Value) else mul(op, v, -1.0 / count)
 
 
 def _unless_empty(op: Op, v: Value, x: Value) -> Value:
-    """``v``, or zeros if the batch ``x`` is empty."""
+    """Return ``v``, or zeros if the batch ``x`` is empty."""
     count = size(op, x, 0)
     if isinstance(count, int):
         return v if count else mul(op, v, 0.0)
@@ -128,7 +128,7 @@ def layer_norm_gradient(op: Op) -> Value | tuple[Value, Value, Value]:
 
 
 def _per_layer(op: Op, v: Value, x: Value, axis: int) -> Value:
-    """``v``, which has one element for each layer of ``x``, with dims of 1 in the place of those from ``axis`` on."""
+    """Return ``v``, of one element for each layer of ``x``, with dims of 1 in the place of those from ``axis`` on."""
     ones = op.rank(x) - axis
     dims = op.shape(v)
     if op.rank(v) == axis + 1 and dims[axis] == 1:
@@ -202,7 +202,7 @@ def instance_norm_gradient(op: Op) -> tuple[Value, Value, Value]:
 def _of_groups(
     op: Op, x: Value, dy: Value, affine: tuple[Value, Value], mean: Value, inverse: Value, group: int | None
 ) -> tuple[Value, Value, Value]:
-    """The gradients of X, scale and bias for moments [N, groups]; by default each channel is a group.
+    """Return the gradients of X, scale and bias for moments [N, groups]; by default each channel is a group.
 
     ``affine`` are the scale, and what has the shape of the gradient of the bias.
 

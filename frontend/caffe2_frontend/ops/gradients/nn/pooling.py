@@ -73,7 +73,7 @@ def lp_pool_gradient(op: Op) -> Value:
 
 
 def _operands(op: Op) -> tuple[Value, Value, Value, Window]:
-    """The image, the result and its gradient, channels first, and the window."""
+    """Return the image, the result and its gradient, channels first, and the window."""
     x, y, dy = op.input(0), op.input(1), op.input(2)
     window = read_pooling_window(op, op.rank(x))
     for value, what in ((y, "the result"), (dy, "the gradient of the result")):
@@ -91,7 +91,7 @@ def _is_inside(window: Window) -> bool:
 
 
 def _pixel_shares(op: Op, window: Window, x: Value) -> Value:
-    """The share of each window that is not padding, [1, 1, *out]."""
+    """Return the share of each window that is not padding, [1, 1, *out]."""
     ones = op.emit("Expand", op.const(1.0, x), vector(op, [1, 1, *sizes(op, x, 2)]))
     attributes = window.attributes | {"pads": None, "auto_pad": None}
     shares: Value = op.emit("AveragePool", pad_image(op, window, ones, 0.0), **attributes)

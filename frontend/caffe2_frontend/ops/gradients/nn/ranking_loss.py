@@ -51,7 +51,7 @@ def pair_wise_loss_gradient(op: Op) -> Value:
 
 
 def _of_pairs(op: Op, x: Value, labels: Value, present: Value) -> Value:
-    """The gradients of the mean losses of sessions with respect to their scores, both [S, elements].
+    """Return the gradients of the mean losses of sessions with respect to their scores, both [S, elements].
 
     The loss of a pair is ``softplus(-sign(l_i - l_j) * (x_i - x_j))``. A session without pairs has gradients of 0.
     """

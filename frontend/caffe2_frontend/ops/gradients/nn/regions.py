@@ -71,7 +71,7 @@ def roi_align_gradient(op: Op) -> Value:
 
 
 def _bin_weights(op: Op, boxes: Value, axis: int, bins: int, length: Size, how: Pooling) -> Value:
-    """The weights [R, bins, length] of an image's rows (axis 1) or columns (axis 0) in the means of the bins.
+    """Return the weights [R, bins, length] of an image's rows (axis 1) or columns (axis 0) in the means of the bins.
 
     The weight of a pixel for a sample is 1 less their distance, or 0 from a distance of 1 on. Samples more than one
     pixel outside of the image do not count; those closer are moved to its border.
@@ -122,7 +122,7 @@ def _samples(op: Op, side: Value, bins: int, how: Pooling) -> _Samples:
 
 
 def _sample_indices(op: Op, bin_side: Value, how: Pooling) -> tuple[Value, Value | float, Value | None]:
-    """The samples along the sides [R, 1] of bins: their indices, their number, and the mask of those that a bin has.
+    """Return the samples along the sides [R, 1] of bins: their indices, their number, and the mask of those in a bin.
 
     Where the number depends on the side, indices run to the largest number of all regions.
     """
@@ -231,7 +231,7 @@ def roi_align_rotated_gradient(op: Op) -> Value:
 
 
 def _offsets(op: Op, side: Value, bins: int, how: Pooling) -> tuple[Value, Value]:
-    """The samples' offsets from the center along sides [R, 1], and their shares of a bin's mean, [R, bins, samples]."""
+    """Return the samples' offsets from the center along sides [R, 1], and shares of bins' means, [R, bins, samples]."""
     samples = _samples(op, side, bins, how)
     offsets = add(op, mul(op, unsqueeze(op, samples.side, [2]), -0.5), samples.begin, samples.inside)
     if samples.used is None:
@@ -240,5 +240,5 @@ def _offsets(op: Op, side: Value, bins: int, how: Pooling) -> tuple[Value, Value
 
 
 def _as_indices(op: Op, pixels: Value) -> Value:
-    """Indices of any shape as ScatterND's, [M, 1]."""
+    """Return indices of any shape as ScatterND's, [M, 1]."""
     return flatten(op, unsqueeze(op, pixels, [op.rank(pixels)]), op.rank(pixels))

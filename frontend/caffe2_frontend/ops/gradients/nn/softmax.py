@@ -105,7 +105,7 @@ def spatial_softmax_with_loss_gradient(op: Op) -> Value:
 
 
 def _over_total(op: Op, numerator: Value, weights: Value, otherwise: Value, divisor: Value | None = None) -> Value:
-    """The numerator over ``divisor``, by default the sum of the weights; another factor unless that is positive."""
+    """Return the numerator over ``divisor``, by default the sum of weights; another factor unless that is positive."""
     weight = total(op, weights)
     is_positive = binary(op, "Greater", weight, 0.0)
     return op.emit("Where", is_positive, div(op, numerator, weight if divisor is None else divisor), otherwise)

@@ -85,20 +85,20 @@ def gru_unit_gradient(op: Op) -> tuple[Value, Value]:
 
 
 def _logistic_slope(op: Op, y: Value) -> Value:
-    """The derivative of the sigmoid where it is ``y``."""
+    """Return the derivative of the sigmoid where it is ``y``."""
     return mul(op, y, sub(op, 1.0, y))
 
 
 def _tanh_slope(op: Op, y: Value) -> Value:
-    """The derivative of tanh where it is ``y``."""
+    """Return the derivative of tanh where it is ``y``."""
     return sub(op, 1.0, square(op, y))
 
 
 def _where_valid(op: Op, valid: Value | None, x: Value, otherwise: float) -> Value:
-    """``x``, and ``otherwise`` in rows whose sequence has ended."""
+    """Return ``x``, and ``otherwise`` in rows whose sequence has ended."""
     return x if valid is None else op.emit("Where", valid, x, op.const(otherwise, x))
 
 
 def _zeros(op: Op, like: Value) -> Value:
-    """Zeros of the shape of ``like``."""
+    """Return zeros of the shape of ``like``."""
     return op.emit("Expand", op.const(0.0, like), op.emit("Shape", like), shape=op.shape(like))

@@ -68,7 +68,7 @@ class Form:
 
 
 def _forms() -> dict[str, Form]:
-    """The form of each operator type."""
+    """Return the form of each operator type."""
     forms: dict[str, Form] = {}
     for prefix in ("", "Sparse"):
         for by in ("Lengths", "SortedSegment", "UnsortedSegment", "LengthsIndicesInGradient"):
@@ -227,17 +227,17 @@ def weighted_front_gradient(op: Op) -> Value:
 
 
 def _segments(op: Op, lengths: Value, dy: Value, rows: Value | None) -> Value:
-    """The segment of each row [N]; ``rows``, if given, is an operand of N rows."""
+    """Return the segment of each row [N]; ``rows``, if given, is an operand of N rows."""
     require_equal(op, op.static_dim(lengths, 0), op.static_dim(dy, 0), "lengths and rows of the gradient")
     return row_segments(op, lengths, None if rows is None else size(op, rows, 0))
 
 
 def _rows(op: Op, x: Value, ids: Value, rows: Value | None) -> Value:
-    """The rows of ``x`` [S, ...] at segment ids [N], of which there are as many as ``rows`` has rows."""
+    """Return the rows of ``x`` [S, ...] at segment ids [N], of which there are as many as ``rows`` has rows."""
     count = op.shape(ids if rows is None else rows)[0]
     return op.emit("Gather", x, ids, axis=0, shape=[count, *op.shape(x)[1:]])
 
 
 def _at_maximum(op: Op, dy: Value, x: Value, maximum: Value) -> Value:
-    """The gradient where ``x`` is the maximum of its segment, else 0."""
+    """Return the gradient where ``x`` is the maximum of its segment, else 0."""
     return op.emit("Where", op.emit("Equal", x, maximum), dy, op.const(0.0, dy))

@@ -24,7 +24,7 @@ _FLOATS: Final = {0: TensorInfo(ir.DataType.FLOAT), 1: TensorInfo(ir.DataType.FL
 
 
 def _aligned(op: Op, dc: Value, a: Value, b: Value) -> Value:
-    """``b`` reshaped so that ONNX broadcasts it to ``a`` as Caffe2 does; ``dc`` must have the rank of the result."""
+    """Return ``b`` reshaped so that ONNX broadcasts it to ``a`` as Caffe2 does; ``dc`` must have the result's rank."""
     op.args.ignore("use_grad_hack", "allow_broadcast_fastpath")
     axis = broadcast_axis(op)
     aligned = align_dims(op, a, b, axis) if op.args.flag("broadcast", default=False) else b

@@ -44,7 +44,7 @@ _EPSILON: Final = 1e-12
 
 
 def _listed_axes(op: Op, rank: int) -> list[int]:
-    """The reduced axes in ascending order; all if there are none. One that is listed twice is refused."""
+    """Return the reduced axes in ascending order; all if there are none. Refuse one that is listed twice."""
     axes = sorted(op.axis(axis, rank) for axis in op.args.integers("axes", default=()))
     if len(set(axes)) < len(axes):  # Caffe2 reduces over all, and reads gradients of one of the later dims
         op.unsupported(f"axes must not be listed twice, as in {axes}", code="invalid-argument")
@@ -52,17 +52,17 @@ def _listed_axes(op: Op, rank: int) -> list[int]:
 
 
 def _count(op: Op, x: Value, axes: list[int]) -> Size:
-    """The number of elements that one result was reduced from."""
+    """Return the number of elements that one result was reduced from."""
     return product(op, [size(op, x, axis) for axis in axes])
 
 
 def _divided(op: Op, x: Value, count: Size) -> Value:
-    """``x`` divided by a number of elements."""
+    """Return ``x`` divided by a number of elements."""
     return div(op, x, count if isinstance(count, int) else cast(op, scalar(op, count), op.dtype(x)))
 
 
 def _with_ones(op: Op, y: Value, x: Value, axes: list[int]) -> Value:
-    """``y``, which is ``x`` reduced over ``axes``, with the reduced dims as 1."""
+    """Return ``y``, which is ``x`` reduced over ``axes``, with the reduced dims as 1."""
     if op.rank(y) == op.rank(x):
         return y
     require_rank(op, y, op.rank(x) - len(axes), "the result and its gradient")
@@ -70,7 +70,7 @@ def _with_ones(op: Op, y: Value, x: Value, axes: list[int]) -> Value:
 
 
 def _spread(op: Op, y: Value, x: Value) -> Value:
-    """``y`` broadcast to the shape of ``x``."""
+    """Return ``y`` broadcast to the shape of ``x``."""
     return op.emit("Expand", y, op.emit("Shape", x), shape=op.shape(x))
 
 
@@ -149,7 +149,7 @@ def front_or_back(op: Op) -> Value:
 
 
 def _dims(op: Op, x: Value, rank: int) -> list[Size]:
-    """The dims of X: of the operand itself, or its elements where it is a shape, as old nets give it."""
+    """Return the dims of X: of the operand itself, or its elements where it is a shape, as old nets give it."""
     if op.rank(x) != 1 or op.dtype(x) != ir.DataType.INT64:
         return sizes(op, x)
     known = op.known(x)
@@ -160,7 +160,7 @@ def _dims(op: Op, x: Value, rank: int) -> list[Size]:
 
 
 def _before(op: Op, dx: Value, lengths: Value, count: Size, axis: int) -> Value:
-    """``dx`` with the elements from index ``length`` along ``axis`` on as 0."""
+    """Return ``dx`` with the elements from index ``length`` along ``axis`` on as 0."""
     index = reshape(op, indices(op, count), [-1, *[1] * (op.rank(dx) - 1 - axis)])
     kept = op.emit("Less", index, cast(op, lengths, ir.DataType.INT64))
     return op.emit("Where", kept, dx, op.const(0, dx))

@@ -63,14 +63,14 @@ def tile_gradient(op: Op) -> Value:
 
 
 def _number(op: Op, x: Value) -> int | Value:
-    """The integer in an operand of one element: known at conversion, or an int64 tensor [1]."""
+    """Return the integer in an operand of one element: known at conversion, or an int64 tensor [1]."""
     require_rank(op, x, 1, "tiles or axis")
     known = known_values(op, x)
     return cast(op, x, ir.DataType.INT64) if known is None else int(known[0])
 
 
 def _divided(op: Op, dim: Size, tiles: Size) -> Size:
-    """The size of the operand of Tile along the repeated axis."""
+    """Return the size of the operand of Tile along the repeated axis."""
     if not isinstance(tiles, int):
         return op.emit("Div", vector(op, [dim]), tiles)
     if isinstance(dim, int) and dim % tiles:
@@ -79,7 +79,7 @@ def _divided(op: Op, dim: Size, tiles: Size) -> Size:
 
 
 def _untile_axis_of_run_time(op: Op, dy: Value, tiles: Size, axis: Value) -> Value:
-    """The sum over the repetitions along an axis that is known at run time alone.
+    """Return the sum over the repetitions along an axis that is known at run time alone.
 
     With dY as [dims before the axis, tiles, the others], the sum is that over the second dim.
     """
@@ -117,7 +117,7 @@ def slice_gradient(op: Op) -> Value:
 
 
 def _in_place(op: Op, x: Value, dy: Value) -> Value:
-    """``dy`` at its place in ``x``, and zeros around it."""
+    """Return ``dy`` at its place in ``x``, and zeros around it."""
     if len(op.inputs) < 4:
         return _padded(op, x, dy, list(op.args.integers("starts")), list(op.args.integers("ends")))
     op.args.ignore("starts", "ends")
@@ -130,7 +130,7 @@ def _in_place(op: Op, x: Value, dy: Value) -> Value:
 
 
 def _padded_at_run_time(op: Op, x: Value, dy: Value, start: Value) -> Value:
-    """``dy`` with zeros around it, at the indices ``start`` of ``x``, one for each of its first axes."""
+    """Return ``dy`` with zeros around it, at the indices ``start`` of ``x``, one for each of its first axes."""
     zero, rank = op.const([0], np.int64), op.rank(x)
     missing = _minus(op, rank, size(op, start, 0))
     start = op.emit("Pad", start, vector(op, [0, missing]), shape=[rank])
@@ -142,7 +142,7 @@ def _padded_at_run_time(op: Op, x: Value, dy: Value, start: Value) -> Value:
 
 
 def _padded(op: Op, x: Value, dy: Value, starts: Sequence[int], ends: Sequence[int]) -> Value:
-    """``dy`` with zeros around it, at the ranges of ``x``."""
+    """Return ``dy`` with zeros around it, at the ranges of ``x``."""
     require_ranges(op, x, starts, ends)
     axes = [axis for axis, bounds in enumerate(zip(starts, ends, strict=True)) if bounds != (0, -1)]
     if not axes:
@@ -163,7 +163,7 @@ def _padded(op: Op, x: Value, dy: Value, starts: Sequence[int], ends: Sequence[i
 
 
 def _start(op: Op, dim: Size, start: int) -> Size:
-    """The index at which a range begins, between 0 and ``dim``."""
+    """Return the index at which a range begins, between 0 and ``dim``."""
     if isinstance(dim, int):
         return min(dim, max(dim + 1 + start, 0) if start < 0 else start)
     if start < 0:
@@ -172,7 +172,7 @@ def _start(op: Op, dim: Size, start: int) -> Size:
 
 
 def _minus(op: Op, a: Size, b: Size) -> Size:
-    """The difference of two sizes."""
+    """Return the difference of two sizes."""
     if isinstance(a, int) and isinstance(b, int):
         return a - b
     return a if isinstance(b, int) and b == 0 else op.emit("Sub", vector(op, [a]), vector(op, [b]))
