@@ -20,65 +20,65 @@ def binary(op: Op, op_type: str, a: Operand, b: Operand) -> Value:
 
 
 def add(op: Op, a: Operand, *others: Operand) -> Value:
-    """The sum of the operands, associated to the left. Raises TypeError if none is a value."""
+    """Return the sum of the operands, associated to the left. Raises TypeError if none is a value."""
     return _fold(op, "Add", a, others)
 
 
 def mul(op: Op, a: Operand, *others: Operand) -> Value:
-    """The product of the operands, associated to the left. Raises TypeError if none is a value."""
+    """Return the product of the operands, associated to the left. Raises TypeError if none is a value."""
     return _fold(op, "Mul", a, others)
 
 
 def sub(op: Op, a: Operand, b: Operand) -> Value:
-    """``a - b``."""
+    """Return ``a - b``."""
     return binary(op, "Sub", a, b)
 
 
 def div(op: Op, a: Operand, b: Operand) -> Value:
-    """``a / b``; integer quotients are truncated towards zero."""
+    """Return ``a / b``; integer quotients are truncated towards zero."""
     return binary(op, "Div", a, b)
 
 
 def reciprocal(number: float) -> float:
-    """``1 / number`` in float32, as Caffe2 computes it of an argument: infinite for 0."""
+    """Return ``1 / number`` in float32, as Caffe2 computes it of an argument: infinite for 0."""
     with np.errstate(divide="ignore", over="ignore"):
         return float(np.float32(1) / np.float32(number))
 
 
 def square(op: Op, x: Value) -> Value:
-    """``x * x``."""
+    """Return ``x * x``."""
     return op.emit("Mul", x, x)
 
 
 def sqrt(op: Op, x: Value) -> Value:
-    """The square root of every element."""
+    """Return the square root of every element."""
     return op.emit("Sqrt", x)
 
 
 def blend(op: Op, old: Value, new: Value, keep: float) -> Value:
-    """``keep * old + (1 - keep) * new``."""
+    """Return ``keep * old + (1 - keep) * new``."""
     return add(op, mul(op, old, keep), mul(op, new, 1.0 - keep))
 
 
 def negative_log(op: Op, x: Value, floor: float) -> Value:
-    """``-log(max(x, floor))``: finite where a probability is 0."""
+    """Return ``-log(max(x, floor))``: finite where a probability is 0."""
     return op.emit("Neg", op.emit("Log", binary(op, "Max", x, floor)))
 
 
 def total(op: Op, x: Value) -> Value:
-    """The sum of all elements, [] (a scalar)."""
+    """Return the sum of all elements, [] (a scalar)."""
     return op.emit("ReduceSum", x, keepdims=0, shape=[])
 
 
 def scalar(op: Op, x: Value) -> Value:
-    """``x``, which has one element, as a scalar []."""
+    """Return ``x``, which has one element, as a scalar []."""
     if x.shape is not None and len(x.shape) == 0:
         return x
     return op.emit("Reshape", x, op.const(np.array([], np.int64)), shape=[])
 
 
 def reshape_like(op: Op, x: Value, like: Value) -> Value:
-    """``x`` reshaped to the shape of ``like``, which must have as many elements, or like ``x`` none."""
+    """Return ``x`` reshaped to the shape of ``like``, which must have as many elements, or like ``x`` none."""
     if x is like or (x.shape is not None and like.shape is not None and known_equal(x.shape, like.shape)):
         return x
     allow_zero = None if _keeps_zeros(x.shape, like.shape) else 1
@@ -86,7 +86,7 @@ def reshape_like(op: Op, x: Value, like: Value) -> Value:
 
 
 def aligned(op: Op, x: Value, like: Value) -> Value:
-    """``x`` in the shape of ``like`` where the ranks differ, for operands of which Caffe2 compares the sizes alone."""
+    """Return ``x`` in the shape of ``like`` where the ranks differ, for operands whose sizes alone Caffe2 compares."""
     return x if op.rank(x) == op.rank(like) else reshape_like(op, x, like)
 
 

@@ -16,7 +16,7 @@ from caffe2_frontend.lowering.op import Op, Value
 
 
 def broadcast_operands(op: Op) -> tuple[Value, Value]:
-    """The two operands of a binary operator, reshaped so that ONNX broadcasts them as Caffe2 does.
+    """Return the two operands of a binary operator, reshaped so that ONNX broadcasts them as Caffe2 does.
 
     With ``broadcast=0`` Caffe2 broadcasts as NumPy and ONNX do, and ignores ``axis``. With ``broadcast=1`` the result
     has the shape of the first operand: the second has one element, or its dims align with the first's from ``axis`` on
@@ -28,13 +28,13 @@ def broadcast_operands(op: Op) -> tuple[Value, Value]:
 
 
 def _shared_hint(op: Op) -> str:
-    """A hint where several operators read the second operand, which may be contradictory: they need other dims."""
+    """Return a hint if several operators read the second operand, which may be contradictory: they need other dims."""
     name, reads = op.view.inputs[1], op.lowering.reads.counts[op.view.inputs[1]]
     return f"{reads} operators read {name!r}: give this one a blob of its own" if reads > 1 else ""
 
 
 def broadcast_axis(op: Op) -> int:
-    """The axis at which legacy broadcasting begins, from ``axis`` or the letter ``axis_str``; -1 for the last dims."""
+    """Return the axis at which legacy broadcasting begins, from ``axis`` or the letter ``axis_str``; -1: last dims."""
     axis = op.args.integer("axis", default=-1)
     letter = op.args.text("axis_str", default="")
     order = op.args.text("order", default="NCHW")
@@ -50,7 +50,7 @@ def broadcast_axis(op: Op) -> int:
 
 
 def align_dims(op: Op, a: Value, b: Value, axis: int) -> Value:
-    """``b`` with dims of size one appended, so that its dims align with those of ``a`` from ``axis`` on."""
+    """Return ``b`` with dims of size one appended, so that its dims align with those of ``a`` from ``axis`` on."""
     rank_a, rank_b = op.rank(a), op.rank(b)
     if rank_b == 0:
         return b
@@ -84,7 +84,7 @@ def require_same_shape(op: Op, values: Sequence[Value]) -> None:
 
 
 def paired_operands(op: Op, first: int, second: int, dtypes: Collection[ir.DataType]) -> tuple[Value, Value]:
-    """Two operands that Caffe2 combines element by element, in the shape of the one of higher rank.
+    """Return two operands that Caffe2 combines element by element, in the shape of the one of higher rank.
 
     Caffe2's gradients of functions of one operand take both as flat arrays: ranks may differ where the number of
     elements does not; otherwise it reads beyond the smaller one, which is refused. Arguments of broadcasting change

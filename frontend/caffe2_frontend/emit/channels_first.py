@@ -18,13 +18,13 @@ _META: Final = "channels_first"
 
 
 def known_planes(x: Value) -> Value | None:
-    """The value [N, C, ...] of which ``x`` [N, ..., C] is the transpose; None if it is not known as one."""
+    """Return the value [N, C, ...] of which ``x`` [N, ..., C] is the transpose; None if it is not known as one."""
     planes: Value | None = x.meta.get(_META)
     return planes
 
 
 def to_planes(op: Op, x: Value, *, when: bool = True) -> Value:
-    """``x`` [N, ..., C] as [N, C, ...] if ``when``, without a node where ``x`` was transposed from that."""
+    """Return ``x`` [N, ..., C] as [N, C, ...] if ``when``, without a node where ``x`` was transposed from that."""
     if not when:
         return x
     planes = known_planes(x)
@@ -37,7 +37,7 @@ def to_planes(op: Op, x: Value, *, when: bool = True) -> Value:
 
 
 def from_planes(op: Op, planes: Value, *, when: bool = True) -> Value:
-    """``planes`` [N, C, ...] as [N, ..., C] if ``when``; :func:`to_planes` of the result is ``planes`` again."""
+    """Return ``planes`` [N, C, ...] as [N, ..., C] if ``when``; :func:`to_planes` of the result is ``planes`` again."""
     if not when:
         return planes
     x, how = move_last(op, planes), find_quantization(planes)

@@ -52,7 +52,7 @@ class Element:
 
 
 def known_values(op: Op, value: Value) -> Array | None:
-    """The contents of a small tensor if they follow from constants and known dims alone, else None."""
+    """Return the contents of a small tensor if they follow from constants and known dims alone, else None."""
     contents = _Evaluation(op).evaluate(value)
     if contents is not None and value.const_value is None:
         op.depends_on(value, contents)
@@ -60,7 +60,7 @@ def known_values(op: Op, value: Value) -> Array | None:
 
 
 def known_elements(op: Op, value: Value) -> list[int | Element] | None:
-    """The elements of a small integer tensor, each as far as it is known; None if not even their number is.
+    """Return the elements of a small integer tensor, each as far as it is known; None if not even their number is.
 
     A converter that uses what is known of them looks behind the value (:meth:`Op.looks_behind`).
     """
@@ -136,7 +136,7 @@ class _Evaluation:
         return contents[value]
 
     def _labelled(self, value: Value) -> Mapping[Value, Array] | None:
-        """Labels for the elements of a value that is known at run time alone."""
+        """Return labels for the elements of a value that is known at run time alone."""
         if not self.partial or value.const_value is not None or value.dtype not in _INTEGERS or not _is_small(value):
             return None
         assert value.shape is not None  # _is_small
@@ -149,7 +149,7 @@ class _Evaluation:
         return label
 
     def _contents(self, value: Value, contents: Mapping[Value, Array | None]) -> Mapping[Value, Array] | None:
-        """The contents of a value, and of other outputs of its node, from those of its operands."""
+        """Return the contents of a value, and of other outputs of its node, from those of its operands."""
         if value.const_value is not None:
             known = self.op.known(value) if value.const_value.size <= _MAX_ELEMENTS else None
             is_label = self.partial and known is not None and known.size and known.min() <= _FIRST_LABEL
@@ -188,7 +188,7 @@ class _Evaluation:
 
 
 def _operands(value: Value) -> list[Value]:
-    """The values that a value is evaluated from; none of one that is known without them, or not at all."""
+    """Return the values that a value is evaluated from; none of one that is known without them, or not at all."""
     node = value.producer()
     if (
         value.const_value is not None

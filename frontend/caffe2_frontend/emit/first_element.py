@@ -12,14 +12,14 @@ from caffe2_frontend.lowering.op import Op, Value
 
 
 def first_element(op: Op, x: Value) -> Value:
-    """The first element of ``x`` in memory as a scalar []; 0 if there is none, from which Caffe2 computes nothing."""
+    """Return the first element of ``x`` in memory as a scalar []; 0 without one: Caffe2 computes nothing from it."""
     if _is_single(op, x):
         return scalar(op, x)
     return op.emit("Gather", op.emit("Concat", as_vector(op, x), op.const([0], x), axis=0), op.const(0, np.int64))
 
 
 def with_first_element(op: Op, x: Value, first: Value) -> Value:
-    """``x`` with another first element, a scalar []."""
+    """Return ``x`` with another first element, a scalar []."""
     if _is_single(op, x):
         return reshape_like(op, first, x)
     rest = op.emit("Slice", as_vector(op, x), *(op.const([value], np.int64) for value in (1, END, 0)))

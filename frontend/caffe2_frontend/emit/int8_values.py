@@ -35,7 +35,7 @@ _LEAST_CHOSEN_SCALE: Final = np.float32(6.1e-5)
 
 
 def find_quantization(value: Value) -> Quantization | None:
-    """The quantization of a value; None if it is not an Int8 tensor, or one of unknown scale."""
+    """Return the quantization of a value; None if it is not an Int8 tensor, or one of unknown scale."""
     quantization: Quantization | None = value.meta.get(_META)
     return quantization
 
@@ -43,7 +43,7 @@ def find_quantization(value: Value) -> Quantization | None:
 def quantization(
     op: Op, value: Value, example: float | None = None, exactly: Quantization | None = None
 ) -> Quantization:
-    """The quantization of a value; refuses the operator if it is unknown.
+    """Return the quantization of a value; refuse the operator if it is unknown.
 
     Args:
         op: the operator that reads the value.
@@ -78,7 +78,7 @@ def _scale_hint(op: Op, value: Value, wanted: Quantization) -> str:
 
 
 def require_bytes(op: Op, value: Value, what: str) -> Value:
-    """The operand, after a check that it is uint8."""
+    """Return the operand, after a check that it is uint8."""
     require_dtype(op, value, (BYTE,), what)
     return value
 
@@ -95,7 +95,7 @@ def uses_dnnlowp(op: Op) -> bool:
 
 
 def stated_quantization(op: Op, *, dnnlowp: bool = False) -> Quantization:
-    """The output's quantization as the arguments ``Y_scale`` (1.0) and ``Y_zero_point`` (0) state it.
+    """Return the output's quantization as the arguments ``Y_scale`` (1.0) and ``Y_zero_point`` (0) state it.
 
     ``dnnlowp``: whether the engine DNNLOWP heeds the arguments too; if not, the operator is refused with that engine.
     """
@@ -108,7 +108,7 @@ def stated_quantization(op: Op, *, dnnlowp: bool = False) -> Quantization:
 
 
 def output_quantization(op: Op, *, dnnlowp: bool = False) -> Quantization:
-    """:func:`stated_quantization` for a uint8 output; refuses arguments that uint8 cannot have."""
+    """Return :func:`stated_quantization` for a uint8 output; refuse arguments that uint8 cannot have."""
     if dnnlowp and uses_dnnlowp(op) and "Y_scale" not in op.args:
         op.unsupported(
             f"{op.type} with engine DNNLOWP must have Y_scale: without it the scale depends on the data",
@@ -124,7 +124,7 @@ def output_quantization(op: Op, *, dnnlowp: bool = False) -> Quantization:
 
 
 def preserved_quantization(op: Op, x: Value) -> Quantization:
-    """The quantization of ``x``, which the arguments of an operator that only moves bytes must repeat."""
+    """Return the quantization of ``x``, which the arguments of an operator that only moves bytes must repeat."""
     repeated = stated_quantization(op)
     how = quantization(op, x, exactly=repeated if "Y_scale" in op.args else None)
     if np.float32(repeated.scale) != np.float32(how.scale) or repeated.zero_point != how.zero_point:
@@ -138,7 +138,7 @@ def preserved_quantization(op: Op, x: Value) -> Quantization:
 
 
 def minimum_byte(how: Quantization, *, relu: bool) -> int:
-    """The minimum byte of a result: with a Relu that of zero, which is the zero point."""
+    """Return the minimum byte of a result: with a Relu that of zero, which is the zero point."""
     return how.zero_point if relu else 0
 
 
@@ -149,20 +149,20 @@ def look_up_bytes(op: Op, x: Value, values: Array, dtype: ir.DataType = BYTE) ->
 
 
 def saturate(op: Op, steps: Value, how: Quantization, low: int) -> Value:
-    """Integers of steps from the zero point as bytes, clipped to [``low``, 255]."""
+    """Convert integers of steps from the zero point to bytes, clipped to [``low``, 255]."""
     shifted = add(op, cast(op, steps, INT32), how.zero_point)
     clipped = op.emit("Clip", shifted, op.const(low, np.int32), op.const(255, np.int32))
     return mark_quantized(cast(op, clipped, BYTE), how)
 
 
 def saturate_reals(op: Op, steps: Value, how: Quantization) -> Value:
-    """Whole float32 of steps, the zero point among them, as bytes; also those beyond 32 bits."""
+    """Convert whole float32 of steps, the zero point among them, to bytes; also those beyond 32 bits."""
     clipped = op.emit("Clip", steps, op.const(0.0, np.float32), op.const(255.0, np.float32))
     return mark_quantized(cast(op, clipped, BYTE), how)
 
 
 def relu_quantization(how: Quantization) -> Quantization:
-    """The quantization that DNNLOWP gives a result followed by a Relu: all bytes represent reals from zero on.
+    """Return the quantization that DNNLOWP gives a result followed by a Relu: all bytes represent reals from zero on.
 
     It is chosen for the range up to the largest real, in float32; a range of 0 has a scale of its own, and no scale is
     less than the least one.
@@ -184,7 +184,7 @@ def quantize_dnnlowp(op: Op, x: Value, how: Quantization) -> Value:
 
 
 def round_and_saturate(op: Op, steps: Value, how: Quantization, low: int) -> Value:
-    """Real multiples of steps from the zero point as bytes: rounded half away from zero, clipped to [``low``, 255]."""
+    """Round real multiples of steps from the zero point to bytes: half away from zero, clipped to [``low``, 255]."""
     # The cast in saturate truncates, so that a half is added; without negative results no sign is needed.
     if low >= how.zero_point:
         return saturate(op, add(op, steps, 0.5), how, low)

@@ -38,7 +38,7 @@ def require_dtype(op: Op, value: Value, dtypes: Collection[ir.DataType], what: s
 
 
 def _input_type_hint(op: Op, value: Value, dtype: ir.DataType) -> str:
-    """What to type where an operand is an input of the model; empty where it is another value."""
+    """Return what to type where an operand is an input of the model; empty where it is another value."""
     if not is_input(op, value) or value.name is None or value.shape is None:
         return ""
     shape = tuple(as_dim(dim) for dim in value.shape)

@@ -31,8 +31,7 @@ def reshape_to_elements(op: Op, x: Value, elements: Sequence[int | Element]) -> 
 
     A size that is the dim of ``x`` at its position becomes ONNX's 0, and the rest becomes its size where the other dims
     determine it; what only inserts and removes dims of 1 becomes Unsqueeze and Squeeze. Where it stays -1, and another
-    dim is 0 when the model runs, onnxruntime reports an error, as PyTorch
-    does.
+    dim is 0 when the model runs, onnxruntime reports an error, as PyTorch does.
     """
     own = list(op.shape(x))
     dims = [_dim(each, own[axis] if axis < len(own) else None) for axis, each in enumerate(elements)]
@@ -49,7 +48,7 @@ def reshape_to_elements(op: Op, x: Value, elements: Sequence[int | Element]) -> 
 
 
 def _dim(element: int | Element, own: Dim | None) -> Dim:
-    """A dim of the result: -1 for the rest, and a symbolic dim, perhaps without a name, for a size."""
+    """Return a dim of the result: -1 for the rest, and a symbolic dim, perhaps without a name, for a size."""
     if isinstance(element, int):
         return own if element == 0 and own is not None else element
     measured = element.measured
@@ -59,7 +58,7 @@ def _dim(element: int | Element, own: Dim | None) -> Dim:
 
 
 def _rest(own: Sequence[Dim], dims: Sequence[Dim]) -> Dim | None:
-    """The dim for -1: the product of all dims, divided by the others. None where it is neither known nor one dim."""
+    """Return the dim for -1: the product of all dims, divided by the others. None if neither known nor one dim."""
     before, after = (Counter(dim for dim in shape if not isinstance(dim, int)) for shape in (own, dims))
     divisor = prod(dim for dim in dims if isinstance(dim, int) and dim != -1)
     if after - before or any(dim.value is None for dim in before) or divisor == 0:
@@ -83,7 +82,7 @@ def _moves_dims(own: Sequence[Dim], dims: Sequence[Dim]) -> bool:
 
 
 def _targets(op: Op, elements: Sequence[int | Element], dims: Sequence[Dim], own: Sequence[Dim]) -> Iterator[Size]:
-    """The operand of Reshape: integers, 0 for the dim of ``x`` at its position, and sizes that are computed."""
+    """Yield the operand of Reshape: integers, 0 for the dim of ``x`` at its position, and sizes that are computed."""
     for axis, (element, dim) in enumerate(zip(elements, dims, strict=True)):
         if isinstance(dim, int):
             yield dim
@@ -94,7 +93,7 @@ def _targets(op: Op, elements: Sequence[int | Element], dims: Sequence[Dim], own
 
 
 def _computed(op: Op, element: Element) -> Value | int:
-    """The size as an int64 vector [1]."""
+    """Return the size as an int64 vector [1]."""
     if element.measured is not None:
         return size(op, *element.measured)
     value = cast(op, element.value, ir.DataType.INT64)

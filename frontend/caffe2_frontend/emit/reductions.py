@@ -23,7 +23,7 @@ def reduce_axes(op: Op, op_type: str, x: Value, axes: Sequence[int], *, keep: bo
 
 
 def _extreme_of_halves(op: Op, op_type: str, x: Value, axes: Sequence[int], *, keep: bool) -> Value:
-    """The maximum or minimum of int64 ``x`` over ``axes``, found in halves of 32 bits.
+    """Return the maximum or minimum of int64 ``x`` over ``axes``, found in halves of 32 bits.
 
     onnxruntime's vectorized kernels compare int64 values of 33 to 45 bits wrongly. Of the elements whose upper half is
     the extreme one, the lower half decides. Both halves are in the range of int32, the lower one shifted into it.
@@ -39,14 +39,14 @@ def _extreme_of_halves(op: Op, op_type: str, x: Value, axes: Sequence[int], *, k
 
 
 def split_words(op: Op, x: Value) -> tuple[Value, Value]:
-    """The lower 32 bits of int64 ``x``, from 0 on, and the upper ones with the sign."""
+    """Return the lower 32 bits of int64 ``x``, from 0 on, and the upper ones with the sign."""
     base = op.const(2**32, np.int64)
     low = op.emit("Mod", x, base)
     return low, op.emit("Div", op.emit("Sub", x, low), base)
 
 
 def sum_axes(op: Op, x: Value, axes: Sequence[int], *, keep: bool = False) -> Value:
-    """The sum of ``x`` over ``axes``; integers wrap around at the ends of their type, as in Caffe2."""
+    """Return the sum of ``x`` over ``axes``; integers wrap around at the ends of their type, as in Caffe2."""
     return wrapping_sum(op, x, lambda part: reduce_axes(op, "ReduceSum", part, axes, keep=keep)) if axes else x
 
 

@@ -16,12 +16,12 @@ _NARROW: Final = (ir.DataType.INT16, ir.DataType.UINT16)
 
 
 def true_indices(op: Op, mask: Value) -> Value:
-    """The indices at which ``mask`` [N] is true, in ascending order, int64 [K]."""
+    """Return the indices at which ``mask`` [N] is true, in ascending order, int64 [K]."""
     return op.emit("Reshape", op.emit("NonZero", mask), op.const([-1], np.int64), shape=[None])
 
 
 def select(op: Op, condition: Value, a: Value, b: Value) -> Value:
-    """``a`` where ``condition`` holds, else ``b``; all three broadcast."""
+    """Return ``a`` where ``condition`` holds, else ``b``; all three broadcast."""
     dtype = op.dtype(a)
     if dtype == ir.DataType.BOOL:
         kept = op.emit("And", condition, a)
@@ -33,7 +33,7 @@ def select(op: Op, condition: Value, a: Value, b: Value) -> Value:
 
 
 def elementwise_extremum(op: Op, kind: str, a: Value, b: Value) -> Value:
-    """The elements of ``a`` and ``b`` that are larger (``kind`` is Max) or smaller (Min).
+    """Return the elements of ``a`` and ``b`` that are larger (``kind`` is Max) or smaller (Min).
 
     onnxruntime's vectorized Max and Min compare int64 values of 33 to 45 bits wrongly; its Less and Greater are right.
     """
@@ -43,7 +43,7 @@ def elementwise_extremum(op: Op, kind: str, a: Value, b: Value) -> Value:
 
 
 def sign(op: Op, x: Value) -> Value:
-    """The sign of each element: of int64 by comparisons, because onnxruntime's Sign has the fault of its Max."""
+    """Return the sign of each element: of int64 by comparisons, because onnxruntime's Sign has the fault of its Max."""
     dtype = op.dtype(x)
     if dtype != ir.DataType.INT64:
         return op.emit("Sign", x)
@@ -52,13 +52,13 @@ def sign(op: Op, x: Value) -> Value:
 
 
 def dead_zone_sign(op: Op, x: Value, width: float) -> Value:
-    """The sign of each element of ``x``; 0 where its absolute value is at most ``width``."""
+    """Return the sign of each element of ``x``; 0 where its absolute value is at most ``width``."""
     is_zero = binary(op, "LessOrEqual", op.emit("Abs", x), width)
     return op.emit("Where", is_zero, op.const(0, x), op.emit("Sign", x))
 
 
 def by_sign(op: Op, x: Value, y: Value, width: float) -> Value:
-    """``y`` where ``x`` is above ``width``, ``-y`` where it is below ``-width``, and else 0, also of a NaN.
+    """Return ``y`` where ``x`` is above ``width``, ``-y`` where it is below ``-width``, and else 0, also of a NaN.
 
     Unlike a product of ``y`` and a sign, this is 0 also where ``y`` is not finite.
     """

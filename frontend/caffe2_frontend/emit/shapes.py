@@ -22,7 +22,7 @@ _MAX_CONSTANT_INDICES: Final = 1 << 20
 
 
 def size(op: Op, x: Value, axis: int) -> Size:
-    """The size of ``x`` along ``axis`` (negative from the end).
+    """Return the size of ``x`` along ``axis`` (negative from the end).
 
     A symbolic dim that a model input has too is read from that input, so that ``x`` need not be computed for it.
     """
@@ -36,7 +36,7 @@ def size(op: Op, x: Value, axis: int) -> Size:
 
 
 def sizes(op: Op, x: Value, start: int = 0, end: int | None = None) -> list[Size]:
-    """The sizes of ``x`` along the axes [``start``, ``end``)."""
+    """Return the sizes of ``x`` along the axes [``start``, ``end``)."""
     return [size(op, x, axis) for axis in range(op.rank(x))[start:end]]
 
 
@@ -58,7 +58,7 @@ def vector(op: Op, values: Sequence[Size]) -> Value:
 
 
 def size_vector(op: Op, x: Value, axis: int) -> Value:
-    """The size of ``x`` along ``axis`` as an int64 vector [1], a constant if it is known."""
+    """Return the size of ``x`` along ``axis`` as an int64 vector [1], a constant if it is known."""
     return vector(op, [size(op, x, axis)])
 
 
@@ -75,7 +75,7 @@ def reshape(op: Op, x: Value, dims: Sequence[Size]) -> Value:
 
 
 def product(op: Op, values: Sequence[Size]) -> Size:
-    """The product of sizes."""
+    """Return the product of sizes."""
     known = 1
     unknown: list[Value] = []
     for value in values:
@@ -92,7 +92,7 @@ def product(op: Op, values: Sequence[Size]) -> Size:
 
 
 def indices(op: Op, count: Size) -> Value:
-    """The int64 vector 0, 1, ..., ``count`` - 1."""
+    """Return the int64 vector 0, 1, ..., ``count`` - 1."""
     if isinstance(count, int) and count <= _MAX_CONSTANT_INDICES:
         return op.const(np.arange(count), np.int64)
     count = op.const([count], np.int64) if isinstance(count, int) else count
@@ -100,7 +100,7 @@ def indices(op: Op, count: Size) -> Value:
 
 
 def known_size(op: Op, x: Value) -> int | None:
-    """The number of elements of ``x`` if it is known at conversion, else None."""
+    """Return the number of elements of ``x`` if it is known at conversion, else None."""
     dims = list(op.shape(x))
     known = [d for d in dims if isinstance(d, int)]
     return math.prod(known) if len(known) == len(dims) or 0 in known else None
@@ -117,22 +117,22 @@ def squeeze(op: Op, x: Value, axes: Sequence[int]) -> Value:
 
 
 def broadcast_over_rows(op: Op, values: Value, x: Value) -> Value:
-    """``values`` [N] as [N, 1, ...], which broadcasts over the rows of ``x`` [N, ...]."""
+    """Return ``values`` [N] as [N, 1, ...], which broadcasts over the rows of ``x`` [N, ...]."""
     return unsqueeze(op, values, range(1, op.rank(x)))
 
 
 def broadcast_over_channels(op: Op, values: Value, x: Value) -> Value:
-    """``values`` [C] as [C, 1, ...], which broadcasts over the channels of ``x`` [N, C, ...]."""
+    """Return ``values`` [C] as [C, 1, ...], which broadcasts over the channels of ``x`` [N, C, ...]."""
     return unsqueeze(op, values, range(1, op.rank(x) - 1))
 
 
 def as_vector(op: Op, x: Value) -> Value:
-    """All elements of ``x``, as a vector."""
+    """Return all elements of ``x``, as a vector."""
     return x if op.rank(x) == 1 else reshape(op, x, [-1])
 
 
 def leading(op: Op, x: Value, count: Size) -> Value:
-    """The first ``count`` elements of ``x`` in memory, as a vector: what a kernel reads that does not look at ranks."""
+    """Return the first ``count`` elements of ``x`` in memory, as a vector: what kernels read that ignore ranks."""
     if op.rank(x) == 1 and isinstance(count, int) and op.static_dim(x, 0) == count:
         return x
     shape = [count if isinstance(count, int) else None]
@@ -140,13 +140,13 @@ def leading(op: Op, x: Value, count: Size) -> Value:
 
 
 def concat_flat(op: Op, values: Sequence[Value]) -> Value:
-    """The elements of all values, one value after another, as a vector."""
+    """Return the elements of all values, one value after another, as a vector."""
     flat = [reshape(op, value, [-1]) for value in values]
     return flat[0] if len(flat) == 1 else op.emit("Concat", *flat, axis=0)
 
 
 def flatten(op: Op, x: Value, axis: int) -> Value:
-    """``x`` as a matrix: the dims before ``axis`` become its rows, the others its columns."""
+    """Return ``x`` as a matrix: the dims before ``axis`` become its rows, the others its columns."""
     return x if op.rank(x) == 2 and axis == 1 else op.emit("Flatten", x, axis=axis)
 
 
@@ -160,12 +160,12 @@ def transpose_matrix(op: Op, w: Value) -> Value:
 
 
 def slice_axis(op: Op, x: Value, axis: int, start: int, end: int) -> Value:
-    """``x[start:end]`` along one axis; ``end`` may exceed the dim."""
+    """Return ``x[start:end]`` along one axis; ``end`` may exceed the dim."""
     return op.emit("Slice", x, *(op.const([v], np.int64) for v in (start, end, axis)))
 
 
 def reverse_rows(op: Op, x: Value) -> Value:
-    """``x`` with its rows in reverse order."""
+    """Return ``x`` with its rows in reverse order."""
     start, end, axis, step = (op.const([value], np.int64) for value in (-1, -END, 0, -1))
     return op.emit("Slice", x, start, end, axis, step, shape=x.shape)
 
@@ -176,12 +176,12 @@ def cast(op: Op, x: Value, dtype: ir.DataType) -> Value:
 
 
 def quotient(op: Op, value: Size, divisor: int) -> Size:
-    """``value // divisor``."""
+    """Return ``value // divisor``."""
     return value // divisor if isinstance(value, int) else op.emit("Div", value, op.const([divisor], np.int64))
 
 
 def no_rows(op: Op, row: Value) -> Value:
-    """An empty tensor [0, ...] for rows like ``row``; dims that are unknown at conversion become 1."""
+    """Return an empty tensor [0, ...] for rows like ``row``; dims that are unknown at conversion become 1."""
     dims = [dim if isinstance(dim, int) else 1 for dim in row.shape or ()]
     fill = ir.Tensor(np.zeros(1, op.dtype(row).numpy()))
     return op.emit("ConstantOfShape", op.const([0, *dims], np.int64), value=fill)

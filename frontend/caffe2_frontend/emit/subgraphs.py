@@ -94,7 +94,7 @@ def emit_scan(op: Op, body: Body, *, reverse: bool = False) -> tuple[list[Value]
 
 
 def emit_loop(op: Op, body: Body, trips: Size, *, reverse: bool = False) -> tuple[list[Value], list[Value]]:
-    """Emit a body as a Loop that gathers the rows of its sequences; returns what :func:`emit_scan` does.
+    """Emit a body as a Loop that gathers the rows of its sequences; return what :func:`emit_scan` does.
 
     In the form ``portable``, a few steps of a known number are unrolled.
     """
@@ -120,7 +120,7 @@ def emit_loop(op: Op, body: Body, trips: Size, *, reverse: bool = False) -> tupl
 
 
 def _unroll(op: Op, body: Body, trips: int, *, reverse: bool) -> tuple[list[Value], list[Value]]:
-    """Emit a copy of a body for each step; returns what :func:`emit_scan` does."""
+    """Emit a copy of a body for each step; return what :func:`emit_scan` does."""
     results = _copy_results(body.op, [*body.after, *body.stacked])
     graph = body.op.scope.graph([*body.states, *body.rows], results, "body")
     states, stacks = list(body.initial), [[] for _ in body.stacked]  # type: list[Value], list[list[Value]]
@@ -306,7 +306,7 @@ def _stacks(outputs: Sequence[Value], results: Sequence[Value], first: int, step
 
 
 def common_shape(a: ir.Shape | None, b: ir.Shape | None) -> ir.Shape | None:
-    """The shape that holds for both: dims that differ are unknown, and so is the shape if the ranks differ."""
+    """Return the shape that holds for both: dims that differ are unknown, and so is the shape if the ranks differ."""
     if a is None or b is None or len(a) != len(b):
         return None
     return ir.Shape([x if x == y else None for x, y in zip(a, b, strict=True)])

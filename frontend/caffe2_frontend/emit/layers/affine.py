@@ -8,7 +8,7 @@ from caffe2_frontend.lowering.op import Op, Value
 
 
 def per_channel(op: Op, x: Value, index: int, channel: int = 1) -> Value:
-    """Operand ``index``, which holds one element per channel (axis ``channel``) of ``x``, as a vector."""
+    """Return operand ``index``, which holds one element per channel (axis ``channel``) of ``x``, as a vector."""
     v = op.input(index)
     require_equal(op, known_size(op, v), op.static_dim(x, channel), f"elements of input {index} and channels")
     return as_vector(op, v)

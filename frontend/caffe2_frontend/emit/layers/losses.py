@@ -35,7 +35,7 @@ def pixel_classes(op: Op, labels: Value) -> tuple[Value, Value]:
 
 
 def one_hot(op: Op, labels: Value, like: Value, axis: int) -> Value:
-    """Labels as 1 at the index of their class along ``axis``, of the element type of ``like`` [N, classes, ...]."""
+    """Return labels as 1 at their class's index along ``axis``, in the element type of ``like`` [N, classes, ...]."""
     # onnxruntime 1.32: no kernel for int32 indices.
     labels = cast(op, labels, ir.DataType.INT64)
     return op.emit("OneHot", labels, size_vector(op, like, 1), op.const(np.array([0, 1]), op.dtype(like)), axis=axis)

@@ -11,7 +11,7 @@ from caffe2_frontend.lowering.op import Op, Value
 
 
 def moments(op: Op, x: Value, axes: Iterable[int], *, keepdims: bool = True) -> tuple[Value, Value]:
-    """The mean and the biased variance of ``x`` along ``axes``, which stay as dims of one with ``keepdims``."""
+    """Return the mean and the biased variance of ``x`` along ``axes``, which stay as dims of one with ``keepdims``."""
     along = op.const(list(axes), np.int64)
     mean = op.emit("ReduceMean", x, along)
     var = op.emit("ReduceMean", square(op, sub(op, x, mean)), along, keepdims=None if keepdims else 0)
@@ -19,5 +19,5 @@ def moments(op: Op, x: Value, axes: Iterable[int], *, keepdims: bool = True) -> 
 
 
 def inverse_deviation(op: Op, var: Value, epsilon: float) -> Value:
-    """``1 / sqrt(var + epsilon)``."""
+    """Return ``1 / sqrt(var + epsilon)``."""
     return op.emit("Reciprocal", sqrt(op, add(op, var, epsilon)))

@@ -44,7 +44,7 @@ def lstm_operand(op: OpView, index: int) -> TensorInfo:
 
 
 def lstm_states(op: OpView) -> int:
-    """The number of states among the operands of LSTMUnit or its gradient.
+    """Return the number of states among the operands of LSTMUnit or its gradient.
 
     It is 2, H_prev and C_prev. Releases until February 2017 pass C_prev alone, and always sequence lengths; a row whose
     sequence has ended then has H = 0.
@@ -54,7 +54,7 @@ def lstm_states(op: OpView) -> int:
 
 
 def timestep_index(op: Op | OpView, states: int) -> int:
-    """The index of the operand that holds the timestep."""
+    """Return the index of the operand that holds the timestep."""
     return states + 1 + op.args.flag("sequence_lengths", default=True)
 
 
@@ -96,7 +96,7 @@ def _require_widths(op: Op, states: Sequence[Value], gates: Value, count: int) -
 
 
 def valid_rows(op: Op, states: int) -> tuple[Value | None, bool]:
-    """The mask of the rows whose sequence has this step, [N, 1] bool (None: all); and ``drop_states``."""
+    """Return the mask of the rows whose sequence has this step, [N, 1] bool (None: all); and ``drop_states``."""
     drop = op.args.flag("drop_states", default=False)
     if not op.args.flag("sequence_lengths", default=True):
         return None, drop

@@ -28,7 +28,7 @@ def read_message(op: Op, name: str, read: Callable[[bytes], _Tree]) -> _Tree:
 
 
 def read_hierarchy(op: Op) -> dict[int, tuple[Step, ...]]:
-    """The path to each word, by ascending id, from the argument ``hierarchy``."""
+    """Return the path to each word, by ascending id, from the argument ``hierarchy``."""
     paths = read_message(op, "hierarchy", read_paths)
     steps = [step for path in paths.values() for step in path]
     if not steps:
@@ -50,7 +50,7 @@ def _is_valid(step: Step) -> bool:
 
 
 def word_indices(op: Op, words: Sequence[int], labels: Value) -> Value:
-    """The indices of the labels [N] in ``words``."""
+    """Return the indices of the labels [N] in ``words``."""
     if list(words) == list(range(len(words))):
         return labels
     same = op.emit("Equal", unsqueeze(op, labels, [1]), op.const(words, np.int64))

@@ -19,7 +19,7 @@ SIDES: Final[tuple[Side, Side]] = ("left", "right")
 
 
 def append_zero(op: Op, values: Value) -> Value:
-    """``values`` [n] with a zero appended, [n + 1], so that the index ``n`` may be gathered."""
+    """Return ``values`` [n] with a zero appended, [n + 1], so that the index ``n`` may be gathered."""
     return op.emit("Concat", values, op.const([0], values), axis=0)
 
 
@@ -61,7 +61,7 @@ def search(op: Op, values: Value, x: Value, side: Side, low: Value | None = None
 
 
 def _iterations(op: Op, count: Size) -> Size:
-    """The number of halvings that leave one of ``count`` + 1 indices: ``ceil(log2(count + 1))``, or up to two more.
+    """Return how many halvings leave one of ``count`` + 1 indices: ``ceil(log2(count + 1))``, or up to two more.
 
     More do no harm; a logarithm in float32, computed at run time, may come out too low by one.
     """

@@ -13,7 +13,7 @@ from caffe2_frontend.lowering.op import Op, Value
 
 
 def mask_ids(op: Op) -> tuple[int, ...]:
-    """The ids of the argument ``mask``, which must be distinct and not negative."""
+    """Return the ids of the argument ``mask``, which must be distinct and not negative."""
     mask = op.args.integers("mask")
     if not mask or min(mask) < 0 or len(set(mask)) < len(mask):
         op.unsupported("mask must hold distinct ids, none of them negative", code="invalid-argument")
@@ -21,7 +21,7 @@ def mask_ids(op: Op) -> tuple[int, ...]:
 
 
 def columns_of_ids(op: Op, ids: Value, mask: Sequence[int]) -> Value:
-    """The column of each id in the mask; the mask's size if it does not contain the id, or it is invalid."""
+    """Return the column of each id in the mask; the mask's size if it does not contain the id, or it is invalid."""
     order = np.argsort(mask)
     sorted_ids = op.const(np.array(mask)[order], np.int64)
     # Caffe2 skips the maximum of the type as an invalid id.

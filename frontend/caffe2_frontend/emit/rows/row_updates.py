@@ -25,7 +25,7 @@ def flat_indices(op: Op, indices: Value) -> Value:
 
 
 def as_table(op: Op, x: Value) -> Value:
-    """``x`` [R, ...] itself; a scalar as a table of one row, as which kernels take it that read no first dim."""
+    """Return ``x`` [R, ...] itself; a scalar as a table of one row, as which kernels take it that read no first dim."""
     return x if op.rank(x) else as_vector(op, x)
 
 

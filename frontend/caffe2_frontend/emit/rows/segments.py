@@ -35,14 +35,14 @@ _SCATTERED: Final = (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.INT32, i
 
 
 def lengths_vector(op: Op, lengths: Value) -> Value:
-    """Lengths of any rank as an int64 vector."""
+    """Return lengths of any rank as an int64 vector."""
     return as_vector(op, cast(op, lengths, ir.DataType.INT64))
 
 
 def vector_operand(
     op: Op, index: int, dtypes: Collection[ir.DataType] = (ir.DataType.INT32,), *, any_rank: bool = False
 ) -> Value:
-    """Operand ``index``, a vector of lengths or indices, as int64. With ``any_rank`` any tensor is flattened."""
+    """Return operand ``index``, a vector of lengths or indices, as int64. With ``any_rank`` any tensor is flattened."""
     value = op.input(index)
     require_dtype(op, value, dtypes, f"input {index}")
     if not any_rank:
@@ -51,17 +51,17 @@ def vector_operand(
 
 
 def starts(op: Op, lengths: Value) -> Value:
-    """The index of the first row of each segment, [S]."""
+    """Return the index of the first row of each segment, [S]."""
     return op.emit("CumSum", lengths, op.const(0, np.int64), exclusive=1)
 
 
 def ends(op: Op, lengths: Value) -> Value:
-    """The index after the last row of each segment, [S]."""
+    """Return the index after the last row of each segment, [S]."""
     return op.emit("CumSum", lengths, op.const(0, np.int64))
 
 
 def row_segments(op: Op, lengths: Value, rows: Size | None = None) -> Value:
-    """The segment of each row, [N]; ``rows`` is N, by default the sum of the lengths.
+    """Return the segment of each row, [N]; ``rows`` is N, by default the sum of the lengths.
 
     The segment of row n is the number of segments that end at or before n: each end is marked in a histogram [N + 1],
     and the marks are accumulated. Empty segments put several marks on one row.
@@ -78,24 +78,24 @@ def row_segments(op: Op, lengths: Value, rows: Size | None = None) -> Value:
 
 
 def row_positions(op: Op, lengths: Value, segments: Value) -> Value:
-    """The index of each row within its segment, [N]."""
+    """Return the index of each row within its segment, [N]."""
     return op.emit("Sub", indices(op, size(op, segments, 0)), op.emit("Gather", starts(op, lengths), segments, axis=0))
 
 
 def range_rows(op: Op, start: Value, lengths: Value) -> Value:
-    """The row indices of S ranges that start at ``start`` [S] and have ``lengths`` [S] rows, concatenated."""
+    """Return the row indices of S ranges that start at ``start`` [S] and have ``lengths`` [S] rows, concatenated."""
     segments = row_segments(op, lengths)
     shift = op.emit("Sub", start, starts(op, lengths))
     return op.emit("Add", indices(op, size(op, segments, 0)), op.emit("Gather", shift, segments, axis=0))
 
 
 def total(op: Op, lengths: Value) -> Value:
-    """The sum of the lengths, [1]."""
+    """Return the sum of the lengths, [1]."""
     return op.emit("ReduceSum", lengths, op.const([0], np.int64), keepdims=1)
 
 
 def longest(op: Op, lengths: Value) -> Value:
-    """The maximum of the lengths, [1]; 0 if there are no segments."""
+    """Return the maximum of the lengths, [1]; 0 if there are no segments."""
     return op.emit("ReduceMax", op.emit("Concat", op.const([0], np.int64), lengths, axis=0), keepdims=1)
 
 
@@ -107,7 +107,7 @@ def grid(op: Op, lengths: Value, width: Size) -> tuple[Value, Value]:
 
 
 def row_vector(op: Op, values: Array) -> Value:
-    """A constant [1, N] to be added to a column [S, 1].
+    """Return a constant [1, N] to be added to a column [S, 1].
 
     ONNX's shape inference with data propagation takes the column for a vector [S], and refuses to add a vector [N].
     """
@@ -128,19 +128,19 @@ def take_rows(op: Op, x: Value, rows: Value) -> Value:
 
 
 def row_of(op: Op, x: Value, value: float) -> Value:
-    """A row of the shape of those of ``x``, filled with ``value``, [1, ...]."""
+    """Return a row of the shape of those of ``x``, filled with ``value``, [1, ...]."""
     return filled(op, x, [1, *sizes(op, x, 1)], value)
 
 
 def zero_row(op: Op, x: Value) -> Value:
-    """A row of the shape of those of ``x``, filled with zeros, false or empty strings, [1, ...]."""
+    """Return a row of the shape of those of ``x``, filled with zeros, false or empty strings, [1, ...]."""
     if op.dtype(x) != ir.DataType.STRING:
         return row_of(op, x, 0)
     return op.emit("Expand", op.const(np.array([""], object)), vector(op, [1, *sizes(op, x, 1)]))
 
 
 def filled(op: Op, like: Value, dims: Sequence[Size], value: float = 0) -> Value:
-    """A tensor of shape ``dims`` filled with ``value``, of the element type of ``like``."""
+    """Return a tensor of shape ``dims`` filled with ``value``, of the element type of ``like``."""
     return op.emit("ConstantOfShape", vector(op, dims), value=ir.Tensor(np.array([value], op.dtype(like).numpy())))
 
 
@@ -170,13 +170,13 @@ def add_rows(op: Op, table: Value, ids: Value, rows: Value) -> Value:
 
 
 def segment_count(op: Op, ids: Value) -> Value:
-    """The number of segments that ids name: their maximum plus one, [1]; 0 if there are no ids."""
+    """Return the number of segments that ids name: their maximum plus one, [1]; 0 if there are no ids."""
     floored = op.emit("Concat", op.const([-1], np.int64), ids, axis=0)
     return op.emit("Add", op.emit("ReduceMax", floored, keepdims=1), op.const([1], np.int64))
 
 
 def count_rows(op: Op, ids: Value, count: Size) -> Value:
-    """The number of rows of each of ``count`` segments, [``count``]."""
+    """Return the number of rows of each of ``count`` segments, [``count``]."""
     return scatter_rows(op, op.emit("ConstantOfShape", op.emit("Shape", ids), value=_int64(1)), ids, count, "add")
 
 

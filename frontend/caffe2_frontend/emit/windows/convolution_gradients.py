@@ -19,7 +19,7 @@ _FEW_COLUMNS: Final = 32
 
 
 def image_gradient(op: Op, dy: Value, w: Value, window: Window, x: Value, group: int = 1) -> Value:
-    """The gradient of a convolution with respect to its image ``x`` [N, C, ...], a transposed convolution.
+    """Return the gradient of a convolution with respect to its image ``x`` [N, C, ...], a transposed convolution.
 
     Args:
         op: the operator under conversion.
@@ -43,7 +43,7 @@ def image_gradient(op: Op, dy: Value, w: Value, window: Window, x: Value, group:
 
 
 def weight_gradient(op: Op, x: Value, dy: Value, w: Value, window: Window, group: int = 1) -> Value:
-    """The gradient of a convolution with respect to its weight, of the shape of ``w``.
+    """Return the gradient of a convolution with respect to its weight, of the shape of ``w``.
 
     With the pixels that the window covers at each position as columns, this is the product of the gradient of the
     result and of the columns over all images and positions.
@@ -80,7 +80,7 @@ def weight_gradient(op: Op, x: Value, dy: Value, w: Value, window: Window, group
 
 
 def window_columns(op: Op, x: Value, window: Window) -> Value:
-    """The pixels that the window covers at each position, [C, *kernel, N, *out] without kernel dims of 1."""
+    """Return the pixels that the window covers at each position, [C, *kernel, N, *out] without kernel dims of 1."""
     op.bounded(*window.kernel * 2)  # of nodes, one for each offset along a dim
     images = _channels_outside(op, pad_image(op, resolve_pads(op, window, x), x, 0.0))
     for dim in reversed(range(len(window.kernel))):
@@ -89,14 +89,14 @@ def window_columns(op: Op, x: Value, window: Window) -> Value:
 
 
 def product_with_transposed(op: Op, a: Value, b: Value) -> Value:
-    """``a @ b'`` of matrices [M, L] and [K, L], or of one pair of matrices per group."""
+    """Return ``a @ b'`` of matrices [M, L] and [K, L], or of one pair of matrices per group."""
     if op.rank(a) == 2:
         return op.emit("Gemm", a, b, transB=1)
     return batched_product(op, a, op.emit("Transpose", b, perm=[0, 2, 1]))
 
 
 def batched_product(op: Op, a: Value, b: Value) -> Value:
-    """``a @ b`` of pairs of matrices [..., M, L] and [..., L, K]; 0 over no elements.
+    """Return ``a @ b`` of pairs of matrices [..., M, L] and [..., L, K]; 0 over no elements.
 
     onnxruntime leaves such products undefined.
     """
@@ -130,7 +130,7 @@ def _stack_offsets(op: Op, images: Value, window: Window, dim: int) -> Value:
 
 
 def _shifted(op: Op, images: Value, window: Window, offsets: dict[int, int]) -> Value:
-    """The pixels of images [..., *spatial] under the kernel's element ``offsets``, given per dim, at every position.
+    """Return the pixels of images [..., *spatial] under the kernel's element ``offsets``, per dim, at every position.
 
     Ends are counted from the end of the image, so that its size need not be known: pixels after the last window are
     fewer than a stride, and are skipped.

@@ -26,12 +26,12 @@ _UNROLLED: Final = 9
 
 
 def where_equal(op: Op, x: Value, y: Value, dy: Value) -> Value:
-    """``dy`` where ``x`` equals ``y``, else 0: as Caffe2, the product with 1 or 0, which is faster than a choice."""
+    """Return ``dy`` where ``x`` equals ``y``, else 0: as Caffe2, the product with 1 or 0, faster than a choice."""
     return mul(op, dy, cast(op, op.emit("Equal", x, y), op.dtype(dy)))
 
 
 def max_gradient(op: Op, x: Value, y: Value, dy: Value, window: Window) -> Value:
-    """The gradient of the image ``x`` [N, C, ...], for maxima ``y`` and their gradient ``dy`` [N, C, *out].
+    """Return the gradient of the image ``x`` [N, C, ...], for maxima ``y`` and their gradient ``dy`` [N, C, *out].
 
     The pads of the window must be explicit and not negative; it must have no dilations.
     """
@@ -66,7 +66,7 @@ def max_gradient(op: Op, x: Value, y: Value, dy: Value, window: Window) -> Value
 
 
 def _of_separate_windows(op: Op, x: Value, y: Value, dy: Value, window: Window) -> Value:
-    """The gradient for windows that neither overlap nor leave pixels out, but for those after the last window."""
+    """Return the gradient for windows that neither overlap nor leave pixels out, except those after the last window."""
     repeated = [repeat_pixels(op, value, window.stride) for value in (y, dy)]
     covered, sizes = op.shape(repeated[0])[2:], op.shape(x)[2:]
     if all(isinstance(a, int) and a == b for a, b in zip(covered, sizes, strict=True)):
@@ -78,7 +78,7 @@ def _of_separate_windows(op: Op, x: Value, y: Value, dy: Value, window: Window) 
 
 
 def _blocks_after(op: Op, x: Value, y: Value, window: Window) -> list[int]:
-    """The number of blocks per dim after that of the last window, which pixels lie in."""
+    """Return the number of blocks per dim after that of the last window, which pixels lie in."""
     blocks = []
     for dim, (k, s, p) in enumerate(zip(window.kernel, window.stride, window.head, strict=True), 2):
         length, windows = op.static_dim(x, dim), op.static_dim(y, dim)
@@ -90,14 +90,14 @@ def _blocks_after(op: Op, x: Value, y: Value, window: Window) -> list[int]:
 
 
 def _phases(op: Op, x: Value, window: Window, dim: int) -> Value:
-    """The index of each pixel along a spatial dim in its block, [size, 1, ...] with ones for the dims after."""
+    """Return the index of each pixel along a spatial dim in its block, [size, 1, ...] with ones for the dims after."""
     index = indices(op, size(op, x, dim + 2))
     phase = binary(op, "Mod", add(op, index, window.head[dim]), window.stride[dim])
     return unsqueeze(op, phase, range(1, len(window.kernel) - dim))
 
 
 def _cropped(op: Op, value: Value, x: Value, at: Value, start: Sequence[int] | None = None) -> Value:
-    """``value`` [N, C, ...] from the pixel ``at`` on, as large as ``x``; ``start`` is ``at`` where that is known."""
+    """Return ``value`` [N, C, ...] from pixel ``at`` on, as large as ``x``; ``start`` is ``at`` if that is known."""
     shape = [*op.shape(value)[:2], *op.shape(x)[2:]]
     if (
         start is not None
@@ -112,7 +112,7 @@ def _cropped(op: Op, value: Value, x: Value, at: Value, start: Sequence[int] | N
 
 
 def _compared(op: Op, x: Value, y: Value, dy: Value, masks: Sequence[Value]) -> Value:
-    """``dy`` where ``x`` equals ``y`` and all masks hold, else 0."""
+    """Return ``dy`` where ``x`` equals ``y`` and all masks hold, else 0."""
     if not masks:
         return where_equal(op, x, y, dy)
     mask = masks[0]

@@ -12,7 +12,7 @@ from caffe2_frontend.lowering.op import Op, Value
 
 
 def resolve_pads(op: Op, window: Window, x: Value) -> Window:
-    """The window with the pads that legacy_pad implies for the image [N, C, ...] as explicit ones.
+    """Return the window with the pads that legacy_pad implies for the image [N, C, ...] as explicit ones.
 
     The window is returned unchanged where they depend on sizes that are unknown at conversion. Explicit pads may be
     negative: they crop the image.
@@ -44,7 +44,7 @@ def _halves(total: int) -> tuple[int, int]:
 
 
 def pad_image(op: Op, window: Window, x: Value, fill: float) -> Value:
-    """The image [N, C, ...] with all pads of the window applied; negative ones crop it."""
+    """Return the image [N, C, ...] with all pads of the window applied; negative ones crop it."""
     if window.legacy is LegacyPad.CAFFE_LEGACY_POOLING:
         return caffe_pads(op, window, x, fill)
     if window.legacy is LegacyPad.SAME:
@@ -64,7 +64,7 @@ def pad_image(op: Op, window: Window, x: Value, fill: float) -> Value:
 
 
 def unpad_image(op: Op, window: Window, padded: Value, x: Value) -> Value:
-    """The part of ``padded`` [N, C, ...] that lies over the image ``x`` [N, C, ...], 0 where it does not reach.
+    """Return the part of ``padded`` [N, C, ...] that lies over the image ``x`` [N, C, ...], 0 where it does not reach.
 
     ``padded`` begins with the window's pads before the image; it may end before or after the image does. This undoes
     :func:`pad_image`, for gradients.
@@ -100,12 +100,12 @@ def unpad_image(op: Op, window: Window, padded: Value, x: Value) -> Value:
 
 
 def _reach(window: Window) -> list[int]:
-    """The pixels that one window reaches across, per dim."""
+    """Return the pixels that one window reaches across, per dim."""
     return [d * (k - 1) + 1 for k, d in zip(window.kernel, window.dilation, strict=True)]
 
 
 def uncovered(op: Op, window: Window, x: Value) -> list[int | None]:
-    """The pixels of the padded image [N, C, ...] after the last window, per dim; None where the size is unknown."""
+    """Return the pixels of the padded image [N, C, ...] after the last window, per dim; None for an unknown size."""
     rest: list[int | None] = []
     for size, reach, s, *pads in zip(
         op.shape(x)[2:], _reach(window), window.stride, window.head, window.tail, strict=True

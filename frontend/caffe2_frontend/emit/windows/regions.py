@@ -46,7 +46,7 @@ def read_pooling(op: Op) -> Pooling:
 
 
 def image_indices(op: Op, rois: Value, dims: int) -> Value:
-    """The image of each region: column 0 of [R, dims + 1], or 0 for regions [R, dims]."""
+    """Return the image of each region: column 0 of [R, dims + 1], or 0 for regions [R, dims]."""
     images = cast(op, op.emit("Gather", rois, op.const(0, np.int64), axis=1), INT64)
     known = op.static_dim(rois, 1)
     if known is not None and known not in (dims, dims + 1):
@@ -64,7 +64,7 @@ def round_half_away(op: Op, x: Value) -> Value:
 
 
 def bilinear_corners(op: Op, y: Value, x: Value, limits: list[Value]) -> tuple[list[tuple[Value, Value, Value]], Value]:
-    """The four pixels around points of an image, and which points count.
+    """Return the four pixels around points of an image, and which points count.
 
     Points more than one pixel outside of the image do not count; those closer are moved to its border.
 

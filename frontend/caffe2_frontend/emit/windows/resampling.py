@@ -39,7 +39,7 @@ def apply_along(op: Op, matrix: Value, x: Value, axis: int) -> Value:
 
 
 def nearest_weights(op: Op, x: Value, y: Value, axis: int, scale: Value) -> Value:
-    """The matrix [size of x, size of y] of 1 where the pixel of ``y`` along ``axis`` copies that of ``x``, else 0.
+    """Return the matrix [size of x, size of y] of 1 where a pixel of ``y`` along ``axis`` copies that of ``x``, else 0.
 
     Pixel i of ``y`` copies pixel ``min(i / scale, size - 1)``, rounded down. ``scale`` is a scalar.
     """
@@ -55,7 +55,7 @@ def nearest_weights(op: Op, x: Value, y: Value, axis: int, scale: Value) -> Valu
 
 
 def bilinear_weights(op: Op, x: Value, y: Value, axis: int) -> Value:
-    """The matrix [size of x, size of y] of the weights of linear interpolation along ``axis`` from ``x`` to ``y``.
+    """Return the matrix [size of x, size of y] of weights of linear interpolation along ``axis`` from ``x`` to ``y``.
 
     The corners of both coincide. Pixel i of ``y`` lies at ``i * (size of x - 1) / (size of y - 1)``, and at 0 if it is
     the only one; the weight of a pixel is 1 less its distance, or 0 from a distance of 1 on.
@@ -77,7 +77,7 @@ def bilinear_weights(op: Op, x: Value, y: Value, axis: int) -> Value:
 
 
 def reflected_pixels(op: Op, count: int, pads: tuple[int, int]) -> Array:
-    """The indices of the pixels that padding ``count`` pixels by reflection copies, int64 [count + both pads].
+    """Return the indices of the pixels that padding ``count`` pixels by reflection copies, int64 [count + both pads].
 
     Caffe2 reflects at the start, then at the end, once each; pads that need more are refused.
     """
@@ -137,7 +137,7 @@ def _gather_nearest(op: Op, x: Value, scales: Value, axes: Sequence[int]) -> Val
 
 
 def _nearest_pixels(op: Op, length: Size, scale: Value) -> Value:
-    """The indices, int64, that the pixels of an axis are copied from. ``scale`` is float32 [1]."""
+    """Return the indices, int64, that the pixels of an axis are copied from. ``scale`` is float32 [1]."""
     known = op.known(scale)
     if known is not None and isinstance(length, int):
         return _copied_pixels(op, length, int(np.float32(length) * known[0]), scale)
@@ -147,7 +147,7 @@ def _nearest_pixels(op: Op, length: Size, scale: Value) -> Value:
 
 
 def _copied_pixels(op: Op, length: Size, count: Size, scale: Value) -> Value:
-    """The pixels, int64 [count], copied of ``length``: ``min(i / scale, length - 1)``, rounded down, in float32.
+    """Return the pixels, int64 [count], copied of ``length``: ``min(i / scale, length - 1)``, rounded down, in float32.
 
     ``scale`` has one element.
     """

@@ -16,7 +16,7 @@ from caffe2_frontend.lowering.op import Op, Value
 
 
 def sum_windows(op: Op, values: Value, window: Window, x: Value, factor: float = 1.0) -> Value:
-    """The sum over the windows that cover each pixel of ``x``, of one value per window, times ``factor``; [x].
+    """Return the sum over the windows that cover each pixel of ``x``, of one value per window, times ``factor``; [x].
 
     Where the kernel is a multiple of the stride, as many windows cover each block of stride pixels: their sum is a mean
     with stride 1, repeated over the block.
@@ -46,7 +46,7 @@ def sum_windows(op: Op, values: Value, window: Window, x: Value, factor: float =
 
 
 def scaled(op: Op, x: Value, factor: float) -> Value:
-    """``x * factor``, without a node for 1."""
+    """Return ``x * factor``, without a node for 1."""
     return x if factor == 1.0 else mul(op, x, factor)
 
 

@@ -61,7 +61,7 @@ class Window:
 
 
 def image_rank(op: OpView) -> int | None:
-    """The rank of the image that the arguments imply, None if they leave it open."""
+    """Return the rank of the image that the arguments imply, None if they leave it open."""
     rank = window_rank(op.args)
     return None if rank is None else rank + 2
 
@@ -158,7 +158,7 @@ def check_fits(op: Op, window: Window, x: Value, *, pooled: bool = False) -> Non
 
 
 def crop_gaps(op: Op, window: Window, x: Value) -> Value:
-    """For legacy_pad SAME: crop the image [N, C, ...] by its negative pads.
+    """Crop the image [N, C, ...] by its negative pads for legacy_pad SAME.
 
     A stride longer than the kernel leaves pixels beyond the last window. Caffe2 crops half of them from the front, and
     ONNX none.
@@ -176,7 +176,7 @@ def crop_gaps(op: Op, window: Window, x: Value) -> Value:
 
 
 def caffe_pads(op: Op, window: Window, x: Value, fill: float) -> Value:
-    """For legacy_pad CAFFE_LEGACY_POOLING: pad the image [N, C, ...] with ``fill`` as Caffe's pooling does.
+    """Pad the image [N, C, ...] with ``fill`` as Caffe's pooling does, for legacy_pad CAFFE_LEGACY_POOLING.
 
     Caffe rounds the number of windows up, but drops a last window that would start in the padding after the image.
     """
