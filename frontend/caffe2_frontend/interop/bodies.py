@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 
 def bodies(node: ir.Node) -> Iterator[ir.Graph]:
-    """The bodies of a node, without those nested in them; ``ir.Graph.all_nodes`` walks through all of them."""
+    """Yield the bodies of a node, without those nested in them; ``ir.Graph.all_nodes`` walks through all of them."""
     for attr in node.attributes.values():
         if attr.type == ir.AttributeType.GRAPH:
             yield attr.as_graph()
@@ -23,7 +23,7 @@ def has_bodies(node: ir.Node) -> bool:
 
 
 def all_nodes(graph: ir.Graph | ir.Function) -> Iterator[ir.Node]:
-    """The nodes of a graph, each followed by those of its bodies, at any depth; faster than ``onnx_ir``'s iterator."""
+    """Yield a graph's nodes, each followed by those of its bodies, at any depth; faster than ``onnx_ir``'s iterator."""
     for node in graph:
         yield node
         if node.attributes:
@@ -32,7 +32,7 @@ def all_nodes(graph: ir.Graph | ir.Function) -> Iterator[ir.Node]:
 
 
 def all_graphs(graph: ir.Graph) -> Iterator[ir.Graph]:
-    """A graph and the bodies in it, at any depth, each before those of its own nodes."""
+    """Yield a graph and the bodies in it, at any depth, each before those of its own nodes."""
     yield graph
     for node in graph:
         if node.attributes:
@@ -41,14 +41,14 @@ def all_graphs(graph: ir.Graph) -> Iterator[ir.Graph]:
 
 
 def value_names(graph: ir.Graph) -> Iterator[str]:
-    """The names of all values of a graph and of its bodies."""
+    """Yield the names of all values of a graph and of its bodies."""
     for each in all_graphs(graph):
         for value in (*each.inputs, *each.initializers.values(), *(value for node in each for value in node.outputs)):
             yield str(value.name)
 
 
 def captured_values(node: ir.Node) -> Iterator[ir.Value]:
-    """The values of enclosing graphs that the bodies of a node read or output, in order, with repetitions."""
+    """Yield the values of enclosing graphs that the bodies of a node read or output, in order, with repetitions."""
     for graph in bodies(node):
         yield from _captured(graph, set())
 
@@ -68,7 +68,7 @@ def _captured(graph: ir.Graph, known: set[ir.Value]) -> Iterator[ir.Value]:
 
 
 def proto_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
-    """The nodes of a protobuf graph, each followed by those of its bodies, at any depth."""
+    """Yield the nodes of a protobuf graph, each followed by those of its bodies, at any depth."""
     for node in graph.node:
         yield node
         for body in proto_bodies(node):
@@ -76,7 +76,7 @@ def proto_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
 
 
 def proto_bodies(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
-    """The bodies of a protobuf node, without those nested in them."""
+    """Yield the bodies of a protobuf node, without those nested in them."""
     for attribute in node.attribute:
         if attribute.HasField("g"):
             yield attribute.g

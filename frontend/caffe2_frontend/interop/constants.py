@@ -9,7 +9,7 @@ from caffe2_frontend.interop.domains import standard_type
 
 
 def constant_of(value: ir.Value | None) -> Array | None:
-    """The contents of a value if they are known, else None."""
+    """Return the contents of a value if they are known, else None."""
     if value is None or value.is_graph_input():
         return None
     if value.const_value is not None:
@@ -21,6 +21,6 @@ def constant_of(value: ir.Value | None) -> Array | None:
 
 
 def string_tensor(array: Array) -> ir.StringTensor:
-    """An ONNX string tensor of an array of str or bytes: no other one knows the size of its strings."""
+    """Return an ONNX string tensor of an array of str or bytes: no other one knows the size of its strings."""
     data = [v.encode() if isinstance(v, str) else bytes(v) for v in array.reshape(-1).tolist()]
     return ir.StringTensor(data, shape=ir.Shape(array.shape))

@@ -24,7 +24,7 @@ class _Finder:
     def find_spec(
         cls, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The specification of a deferred module; None for all others."""
+        """Return the specification of a deferred module; None for all others."""
         if name not in _DEFERRED:
             return None
         spec = PathFinder.find_spec(name, path, target)

@@ -15,7 +15,7 @@ EXPORTED_VERSIONS: Final[Mapping[str, int]] = {ML_DOMAIN: 2}
 
 
 def plain_domain(domain: str) -> str:
-    """A domain by one name: ONNX's own, which has two, as the empty text."""
+    """Return a domain by one name: ONNX's own, which has two, as the empty text."""
     return "" if domain in STANDARD_DOMAINS else domain
 
 
@@ -25,5 +25,5 @@ def is_standard(node: ir.Node | onnx.NodeProto) -> bool:
 
 
 def standard_type(node: ir.Node | onnx.NodeProto) -> str:
-    """The type of one of ONNX's own operators; empty for one of another domain, which may have the same name."""
+    """Return the type of one of ONNX's own operators; empty for one of another domain, which may have the same name."""
     return node.op_type if node.domain in STANDARD_DOMAINS else ""

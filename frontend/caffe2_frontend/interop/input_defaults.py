@@ -12,14 +12,14 @@ SEPARATE_INITIALIZERS: Final = 4
 
 
 def inputs_with_defaults(model: onnx.ModelProto) -> tuple[str, ...]:
-    """The names of the inputs that have a default, in the graph's order."""
+    """Return the names of the inputs that have a default, in the graph's order."""
     graph = model.graph
     filled = {tensor.name for tensor in graph.initializer}.union(t.values.name for t in graph.sparse_initializer)
     return tuple(value.name for value in graph.input if value.name in filled)
 
 
 def without_defaults(model: onnx.ModelProto, names: Collection[str]) -> onnx.ModelProto:
-    """The model in which these inputs have no default, so that nothing takes it for a constant; the same if none has.
+    """Return the model with no default for these inputs, so that nothing takes it for a constant; the same if none has.
 
     A run must then give them.
     """

@@ -17,14 +17,14 @@ class Names:
         self._next: dict[str, int] = {}
 
     def claim(self, blob: str) -> str:
-        """The blob's own name, or a fresh one after it where another value has it already."""
+        """Return the blob's own name, or a fresh one after it where another value has it already."""
         if blob in self._taken:
             return self.fresh(blob)
         self._taken.add(blob)
         return blob
 
     def fresh(self, base: str) -> str:
-        """``base``, or ``base_1``, ``base_2`` ... where it is taken."""
+        """Return ``base``, or ``base_1``, ``base_2`` ... where it is taken."""
         name = base
         if self._is_known(name):
             count = self._next.get(base, 1)

@@ -98,7 +98,7 @@ class Need:
     is_divisor: bool = False
 
     def fault(self, dims: Dims) -> str:
-        """Why an operand of known rank is not that, empty where it may be."""
+        """Return why an operand of known rank is not that, empty where it may be."""
         if self.is_divisor:
             is_bad = any(isinstance(dim, int) and dim != 1 for dim in dims)
         elif self.rank is not None:
@@ -126,19 +126,19 @@ class Need:
         return f"must have elements along {'axis' if len(self.axes) == 1 else 'axes'} {', '.join(map(str, self.axes))}"
 
     def within(self, rank: int) -> list[int]:
-        """The axes along which an operand of a rank must have elements."""
+        """Return the axes along which an operand of a rank must have elements."""
         if self.axes is None:
             return list(range(rank))
         return [axis % rank for axis in self.axes if -rank <= axis < rank]
 
 
 def key_of(node: onnx.NodeProto) -> Key:
-    """The key of a node's operator in the tables here."""
+    """Return the key of a node's operator in the tables here."""
     return operator_key(node.domain, node.op_type)
 
 
 def operator_key(domain: str, op_type: str) -> Key:
-    """The key of an operator in the tables here."""
+    """Return the key of an operator in the tables here."""
     return plain_domain(domain), op_type
 
 
@@ -148,7 +148,7 @@ def reads_dims(key: Key) -> bool:
 
 
 def attribute_faults(key: Key, integers: Mapping[str, int], floats: Mapping[str, float]) -> Iterator[str]:
-    """The faults of the attributes of an operator of ONNX or of onnxruntime that are numbers."""
+    """Yield the faults of the attributes of an operator of ONNX or of onnxruntime that are numbers."""
     domain, op_type = key
     if domain not in ("", _MICROSOFT):
         return
@@ -168,7 +168,7 @@ def attribute_faults(key: Key, integers: Mapping[str, int], floats: Mapping[str,
 
 
 def list_faults(key: Key, lists: Mapping[str, Sequence[Any]]) -> Iterator[str]:
-    """The faults of the list attributes of an operator: of TfIdfVectorizer, which counts n-grams by them.
+    """Yield the faults of the list attributes of an operator: of TfIdfVectorizer, which counts n-grams by them.
 
     Those of n elements lie in the pool from the n-th of ``ngram_counts`` to the next one, and each has an index. What
     is no such pool, onnxruntime refuses itself.
@@ -184,7 +184,7 @@ def list_faults(key: Key, lists: Mapping[str, Sequence[Any]]) -> Iterator[str]:
 
 
 def needs_of(key: Key, given: Sequence[bool], ranks: Sequence[int | None]) -> Iterator[Need]:
-    """What the operands of a node must be.
+    """Yield what the operands of a node must be.
 
     Args:
         key: of the operator.
@@ -211,7 +211,7 @@ def needs_of(key: Key, given: Sequence[bool], ranks: Sequence[int | None]) -> It
 def operand_faults(
     key: Key, integers: Mapping[str, int], given: Sequence[bool], operands: Sequence[Dims | None]
 ) -> Iterator[str]:
-    """The faults of the operands of an operator, by their dims.
+    """Yield the faults of the operands of an operator, by their dims.
 
     Args:
         key: of the operator.

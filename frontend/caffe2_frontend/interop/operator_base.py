@@ -38,7 +38,7 @@ def refuse_shapes(first: Sequence[int], second: Sequence[int]) -> NoReturn:
 
 
 def bounded(*dims: int) -> int:
-    """The product of dims.
+    """Return the product of dims.
 
     Raises UnsupportedError where one is negative, or an int64 constant of so many elements exceeds the limit; a dim of
     0 counts as 1, since the other ones are those of what the constant is computed from.
@@ -91,7 +91,7 @@ class WithinRank:
     __slots__ = ()
 
     def __getitem__(self, index: Any) -> Any:
-        """A dim, or for a slice several."""
+        """Return a dim, or for a slice several."""
         try:
             return super().__getitem__(index)  # type: ignore[misc]
         except IndexError:
@@ -127,13 +127,13 @@ class OperatorBase(Generic[V]):
     # Queries
 
     def dtype(self, value: V) -> ir.DataType:
-        """The element type of a value; refuses the operator where it is unknown."""
+        """Return the element type of a value; refuse the operator where it is unknown."""
         if value.dtype is None:
             self.needs_shape(f"the element type of {value.name or 'an operand'!r} is unknown")
         return value.dtype
 
     def shape(self, value: V) -> ir.Shape:
-        """The dims of a value, symbolic ones included; refuses the operator where the rank is unknown.
+        """Return the dims of a value, symbolic ones included; refuse the operator where the rank is unknown.
 
         Reading a dim beyond the rank refuses the operator too.
         """
@@ -142,11 +142,11 @@ class OperatorBase(Generic[V]):
         return OperandShape(value.shape)
 
     def rank(self, value: V) -> int:
-        """The number of dims of a value; refuses the operator where it is unknown."""
+        """Return the number of dims of a value; refuse the operator where it is unknown."""
         return len(self.shape(value))
 
     def static_shape(self, value: V) -> tuple[int, ...] | None:
-        """The dims of a value if all of them are known, else None.
+        """Return the dims of a value if all of them are known, else None.
 
         Reading a dim beyond the rank refuses the operator.
         """
@@ -155,12 +155,12 @@ class OperatorBase(Generic[V]):
         return OperandSizes(value.shape.numpy())
 
     def static_dim(self, value: V, axis: int) -> int | None:
-        """The size of a dim if it is known, else None; refuses the operator where the rank is unknown."""
+        """Return the size of a dim if it is known, else None; refuse the operator where the rank is unknown."""
         dim = self.shape(value)[axis]
         return dim if isinstance(dim, int) else None
 
     def list_length(self, value: V, axis: int = 0) -> int | None:
-        """The length of lists of sizes or axes if it is known, else None; refuses one that no rank reaches."""
+        """Return the length of lists of sizes or axes if it is known, else None; refuse one that no rank reaches."""
         length = self.static_dim(value, axis)
         if length is not None and length > MAX_RANK:
             reason = f"an operand lists {length:,} dims; at most {MAX_RANK} are supported"
@@ -168,22 +168,22 @@ class OperatorBase(Generic[V]):
         return length
 
     def known(self, value: V) -> Array | None:
-        """The contents of a parameter or constant, None for a value that is computed at run time."""
+        """Return the contents of a parameter or constant, None for a value that is computed at run time."""
         return None if value.const_value is None else value.const_value.numpy()
 
     def axis(self, axis: int, rank: int, what: str = "axis") -> int:
-        """``axis`` in [0, rank); refuses the operator where it is outside [-rank, rank)."""
+        """Return ``axis`` in [0, rank); refuse the operator where it is outside [-rank, rank)."""
         limit = max(rank, 1) if self.allows_scalar_axis else rank
         if not -rank <= axis < limit:
             self.unsupported(f"{what} {axis} is out of range for rank {rank}", code="invalid-argument")
         return axis % rank if rank else 0
 
     def bounded(self, *dims: int) -> int:
-        """The product of dims; refuses the operator where an int64 constant of so many elements exceeds the limit."""
+        """Return the product of dims; refuse the operator if int64 constants of so many elements exceed the limit."""
         return bounded(*dims)
 
     def unrolled(self, *counts: int) -> int:
-        """The product of counts; refuses the operator where so many nodes are too many to be emitted one by one."""
+        """Return the product of counts; refuse the operator if so many nodes are too many to be emitted one by one."""
         number = prod(counts)
         if number > MAX_UNROLLED:
             self.unsupported(f"the operator needs {number:,} nodes of its own; at most {MAX_UNROLLED:,} are emitted")

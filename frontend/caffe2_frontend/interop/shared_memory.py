@@ -87,7 +87,7 @@ def _of_net(net: _Rest, pairs: _Pairs) -> Generator[Diagnostic, None, _Pairs]:
 def _of_bodies(
     op: OpView, does: OpEffects, here: Location, rest: _Rest, pairs: _Pairs
 ) -> Generator[Diagnostic, None, _Pairs]:
-    """The same for the bodies of a branch or loop, which find and write the blobs of the net around them."""
+    """Report the same for the bodies of a branch or loop, which find and write the blobs of the net around them."""
     after = pairs
     again = does.found if does.control is not None and does.control.runs is Runs.LOOP else ()
     for body, inner in _bodies(op, does, here):
@@ -110,7 +110,7 @@ def _keeps(op: OpView) -> bool:
 
 
 def _with_pairs_of(op: OpView, pairs: _Pairs) -> _Pairs:
-    """The pairs of blobs that share memory after an operator."""
+    """Return the pairs of blobs that share memory after an operator."""
     if op.type in _ALIASES and op.inputs and op.outputs and op.inputs[0] != op.outputs[0]:
         source, target = op.inputs[0], op.outputs[0]
         shared = frozenset().union({source}, *(pair for pair in pairs if source in pair)) - {target}
@@ -126,7 +126,7 @@ def _with_pairs_of(op: OpView, pairs: _Pairs) -> _Pairs:
 
 
 def _views_of_states(op: OpView) -> Iterator[frozenset[str]]:
-    """The pairs of results of a RecurrentNetwork that are views of one state: all its rows, and the last ones."""
+    """Yield the pairs of results of a RecurrentNetwork that are views of one state: all its rows, and the last ones."""
     try:
         aliases = RecurrentNetwork(op).spec.aliases
     except ArgumentError:  # analyses report it

@@ -46,12 +46,12 @@ class Quantization:
     zero_point: int
 
     def to_text(self) -> str:
-        """Both numbers, as text."""
+        """Return both numbers, as text."""
         return f"{self.scale!r} {self.zero_point}"
 
     @classmethod
     def from_text(cls, text: str) -> Quantization:
-        """The inverse of :meth:`to_text`. Raises ValueError if the text has another form."""
+        """Read the text that :meth:`to_text` returns. Raises ValueError if it has another form."""
         scale, zero_point = text.split()
         return cls(float(scale), int(zero_point))
 
@@ -71,7 +71,7 @@ class TensorInfo:
     onnx_type: ir.TypeProtocol | None = None
 
     def merged(self, other: TensorInfo) -> TensorInfo:
-        """This description, with what it leaves open taken from ``other``."""
+        """Return this description, with what it leaves open taken from ``other``."""
         return TensorInfo(
             self.dtype if self.dtype is not None else other.dtype,
             self.shape if self.shape is not None else other.shape,
@@ -85,7 +85,7 @@ _MAX_DESCRIBED_RANK: Final = 64
 
 
 def of_rank(rank: int, dtype: ir.DataType | None = None) -> TensorInfo:
-    """The description of a tensor by its rank, which is left open where no tensor can have it."""
+    """Return the description of a tensor by its rank, which is left open where no tensor can have it."""
     return TensorInfo(dtype, (None,) * rank if 0 <= rank <= _MAX_DESCRIBED_RANK else None)
 
 
@@ -94,7 +94,7 @@ class InputSpecError(BridgeError):
 
 
 def onnx_dtype(value: Any) -> ir.DataType:
-    """The ONNX type for a NumPy dtype or scalar type, a type's name in any case, or an ONNX type number.
+    """Return the ONNX type for a NumPy dtype or scalar type, a type's name in any case, or an ONNX type number.
 
     Raises InputSpecError if the type does not exist.
     """
@@ -117,7 +117,7 @@ def onnx_dtype(value: Any) -> ir.DataType:
 
 
 def tensor_info(name: str, spec: Any) -> TensorInfo:
-    """The description given for input ``name``: ``(dtype, shape)``, or with ``(scale, zero_point)`` as third element.
+    """Describe input ``name`` as given: ``(dtype, shape)``, or with ``(scale, zero_point)`` as third element.
 
     ``dtype`` or ``shape`` may be None. Raises InputSpecError if the description has another form.
     """
@@ -134,7 +134,7 @@ def tensor_info(name: str, spec: Any) -> TensorInfo:
 
 
 def type_info(known: ir.TypeAndShape) -> TensorInfo:
-    """The description of an ONNX type."""
+    """Return the description of an ONNX type."""
     kind, shape = known.type, known.shape
     dims = None if shape is None else tuple(dim if isinstance(dim, int) else dim.value for dim in shape)
     return TensorInfo(kind.dtype if isinstance(kind, ir.TensorType) else None, dims, onnx_type=kind)
@@ -149,6 +149,6 @@ def _dim(name: str, dim: Any) -> Dim:
 
 
 def example_dtype(info: TensorInfo) -> str:
-    """The name of the element type as a caller types it; float32 if it is unknown."""
+    """Return the name of the element type as a caller types it; float32 if it is unknown."""
     dtype = info.dtype or ir.DataType.FLOAT
     return "string" if dtype is ir.DataType.STRING else dtype.numpy().name

@@ -43,7 +43,7 @@ class VersionRules(Generic[A]):
         return frozenset(self._adapters)
 
     def find(self, op_type: str, opset: int) -> list[A]:
-        """The adapters of an operator type that apply to an opset, in the order of the table."""
+        """Return the adapters of an operator type that apply to an opset, in the order of the table."""
         return [adapter for version, adapter in self._adapters.get(op_type, ()) if opset < version]
 
     def _add(self, op_type: str, version: int, adapter: A) -> None:

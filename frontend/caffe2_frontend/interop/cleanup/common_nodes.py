@@ -42,7 +42,7 @@ def eliminate_common_nodes(graph: ir.Graph) -> dict[ir.Value, ir.Value]:
 
 
 def compared_attributes(node: ir.Node) -> Hashable | None:
-    """The attributes of a node; None where nodes with equal ones need not be equal, or are not compared."""
+    """Return the attributes of a node; None where nodes with equal ones need not be equal, or are not compared."""
     found: dict[str, Any] = {}
     for name, attribute in node.attributes.items():
         value = attribute.value

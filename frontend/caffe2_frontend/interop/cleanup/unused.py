@@ -74,7 +74,7 @@ def _drop_outputs(node: ir.Node, results: frozenset[ir.Value], opset: int) -> No
 
 @cache
 def _optional_outputs(op_type: str, opset: int) -> tuple[int, ...]:
-    """The indices of the optional outputs of an operator; none where it has any number of outputs.
+    """Return the indices of the optional outputs of an operator; none where it has any number of outputs.
 
     Raises SchemaError where it is unknown: its name, which may be of any length, is not kept.
     """

@@ -76,7 +76,7 @@ def save_onnx(
 
 
 def model_proto(model: ir.Model) -> onnx.ModelProto:
-    """The model as a protobuf, like ``ir.to_proto``, with few weights in memory twice.
+    """Return the model as a protobuf, like ``ir.to_proto``, with few weights in memory twice.
 
     Weights are read where they are stored, the largest first: its bytes are there twice while nothing else is.
     """
@@ -181,7 +181,7 @@ def _save_with_data(model: ir.Model, target: Path, threshold: int) -> Path:
 
 
 def _next_data_path(target: Path, taken: frozenset[str]) -> Path:
-    """The file after the last one that the existing model reads.
+    """Return the file after the last one that the existing model reads.
 
     A reader that opened the model, and opens its weights several saves later, finds them removed, not those of another
     model: the names take turns.
@@ -193,14 +193,14 @@ def _next_data_path(target: Path, taken: frozenset[str]) -> Path:
 
 
 def _data_paths(target: P, count: int = 2) -> list[P]:
-    """The names that the file with the weights may have."""
+    """Return the names that the file with the weights may have."""
     suffixes = ["", *(f".{number}" for number in range(2, count + 1))]
     stem = _data_stem(target.name)
     return [target.with_name(f"{stem}{suffix}.data") for suffix in suffixes]
 
 
 def _data_stem(name: str) -> str:
-    """The name of a model, or a digest where that cannot begin the name of its second file."""
+    """Return the name of a model, or a digest where that cannot begin the name of its second file."""
     encoded = os.fsencode(name)
     # onnx 1.23 takes any ".." in a location for the parent folder; locations are UTF-8.
     if ".." in f"{name}." or len(encoded) > _LONGEST_STEM or not is_utf8(name):
@@ -209,7 +209,7 @@ def _data_stem(name: str) -> str:
 
 
 def _data_names(target: AnyPath) -> frozenset[str]:
-    """The files that the existing model reads its weights from; none if it is not a model."""
+    """Return the files that the existing model reads its weights from; none if it is not a model."""
     try:
         with open_regular(target) as file:
             found = onnx.ModelProto.FromString(file.read())
@@ -257,7 +257,7 @@ def _write_model(model: ir.Model, file: BinaryIO) -> None:
 
 
 def _tensor_head(value: ir.Value) -> bytes:
-    """A serialized TensorProto without its raw data; complete for string tensors, which have no raw data."""
+    """Return a serialized TensorProto without its raw data; complete for string tensors, which have no raw data."""
     tensor = value.const_value
     assert tensor is not None
     if tensor.dtype == ir.DataType.STRING:

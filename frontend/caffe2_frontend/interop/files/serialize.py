@@ -50,7 +50,7 @@ class WrittenModel:
 
 
 def to_proto(model: ir.Model, *, metadata: bool = True) -> onnx.ModelProto:
-    """The model as a protobuf, with its weights. Quantization annotations of intermediate values are left out.
+    """Return the model as a protobuf, with its weights. Quantization annotations of intermediate values are left out.
 
     Without ``metadata`` nodes have none: ONNX's own code does not read it.
 
@@ -191,7 +191,7 @@ class _Writer:
         ir.serde.serialize_graph_into(proto, cast("ir.Graph", view))  # which takes views, but is not typed so
 
     def _info(self, value: ir.Value) -> bytes:
-        """The description of a value."""
+        """Return the description of a value."""
         kind, shape = value.type, value.shape
         written = self._types.get((id(kind), id(shape)))
         data = _field(_INFO_NAME, value.name)  # type: ignore[arg-type] # raises TypeError
@@ -230,7 +230,7 @@ class _Writer:
         return b"".join(parts)
 
     def _op_type(self, domain: str, op_type: str) -> bytes:
-        """The type of a node, and its domain unless that is ONNX's own."""
+        """Return the type of a node, and its domain unless that is ONNX's own."""
         written = _field(_OP_TYPE, op_type) + (_field(_DOMAIN, domain) if domain else b"")
         self._op_types[domain, op_type] = written
         return written
@@ -270,7 +270,7 @@ class _Writer:
         return b"".join(parts)
 
     def _type(self, kind: ir.TypeProtocol | None, shape: ir.Shape | None) -> bytes:
-        """The type of a value. Many values share the objects, and most others are equal to a few."""
+        """Return the type of a value. Many values share the objects, and most others are equal to a few."""
         if kind is None:
             return b""
         key = _type_key(kind, shape)
@@ -332,7 +332,7 @@ def _entries(heads: _Heads, metadata: Mapping[str, str]) -> bytes:
 
 
 def _attribute_key(attribute: ir.Attr) -> Hashable | None:
-    """What determines the protobuf of an attribute; None where equal ones are rare."""
+    """Return what determines the protobuf of an attribute; None where equal ones are rare."""
     if attribute.type not in _SHARED_KINDS or attribute.doc_string or attribute.is_ref():
         return None
     value = attribute.value
@@ -342,7 +342,7 @@ def _attribute_key(attribute: ir.Attr) -> Hashable | None:
 
 
 def _type_key(kind: ir.TypeProtocol, shape: ir.Shape | None) -> Hashable:
-    """What determines the protobuf of a type; None for another than a tensor."""
+    """Return what determines the protobuf of a type; None for another than a tensor."""
     if not isinstance(kind, ir.TensorType):
         return None
     if shape is None:
@@ -351,7 +351,7 @@ def _type_key(kind: ir.TypeProtocol, shape: ir.Shape | None) -> Hashable:
 
 
 def _listed(outputs: Sequence[ir.Value]) -> Sequence[ir.Value]:
-    """The outputs of a node without those at the end that are left out."""
+    """Return the outputs of a node without those at the end that are left out."""
     if not outputs or outputs[-1].name:
         return outputs
     return outputs[: max((i for i, value in enumerate(outputs, 1) if value.name), default=0)]

@@ -17,7 +17,7 @@ SMALL_TENSOR_BYTES: Final = 1024
 
 
 def without_weights(model: ir.Model, *, metadata: bool = True) -> onnx.ModelProto:
-    """The model as a protobuf in which large initializers are replaced by graph inputs of their type and shape.
+    """Return the model as a protobuf in which large initializers are replaced by graph inputs of their type and shape.
 
     Without ``metadata`` its nodes have none.
     """
@@ -50,12 +50,12 @@ def weights_as_inputs(model: ir.Model) -> Iterator[None]:
 
 
 def in_memory(tensor: ir.ExternalTensor) -> ir.TensorProtocol:
-    """A tensor of the same values that needs no file."""
+    """Return a tensor of the same values that needs no file."""
     return ir.Tensor(np.array(tensor.numpy()), dtype=tensor.dtype, shape=ir.Shape(tensor.shape), name=tensor.name)
 
 
 def drop_generated_dim_names(shape: ir.Shape | None) -> ir.Shape | None:
-    """The shape without the names (``unk__0`` ...) that ONNX's shape inference generates for unknown dims."""
+    """Return the shape without the names (``unk__0`` ...) that ONNX's shape inference generates for unknown dims."""
     if shape is None:
         return None
     return ir.Shape(
@@ -64,7 +64,7 @@ def drop_generated_dim_names(shape: ir.Shape | None) -> ir.Shape | None:
 
 
 def with_weights(proto: onnx.ModelProto, source: ir.Model) -> ir.Model:
-    """The inverse of :func:`without_weights`: restore the weights of ``source`` by name."""
+    """Restore the weights of ``source`` by name: the inverse of :func:`without_weights`."""
     model = ir.from_proto(proto)
     for value in list(model.graph.inputs):
         weight = source.graph.initializers.get(str(value.name))

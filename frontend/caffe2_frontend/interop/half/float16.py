@@ -124,7 +124,7 @@ def _forget_types_of_initializers(graph: onnx.GraphProto) -> None:
 
 
 def _converter() -> tuple[Callable[..., onnx.ModelProto], Callable[..., Array]]:
-    """Onnxruntime's converters of models and of arrays."""
+    """Return onnxruntime's converters of models and of arrays."""
     try:
         from onnxruntime.transformers import float16
     except ImportError:
@@ -135,7 +135,7 @@ def _converter() -> tuple[Callable[..., onnx.ModelProto], Callable[..., Array]]:
 
 
 def _half_tensor(tensor: ir.TensorProtocol, convert: Callable[..., Any]) -> ir.LazyTensor:
-    """The weight in float16, converted when it is read."""
+    """Return the weight in float16, converted when it is read."""
 
     def load() -> ir.TensorProtocol:
         return ir.Tensor(np.asarray(convert(tensor.numpy(), SMALLEST, LARGEST)), dtype=ir.DataType.FLOAT16)
@@ -144,7 +144,7 @@ def _half_tensor(tensor: ir.TensorProtocol, convert: Callable[..., Any]) -> ir.L
 
 
 def _floats(model: ir.Model) -> Iterator[tuple[str, Array]]:
-    """The float32 weights and constants of the main graph that are not empty, read one by one."""
+    """Yield the float32 weights and constants of the main graph that are not empty, read one by one."""
     for name, value in model.graph.initializers.items():
         tensor = value.const_value
         if tensor is not None and tensor.dtype == ir.DataType.FLOAT and tensor.size:

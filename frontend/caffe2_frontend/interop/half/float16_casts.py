@@ -70,7 +70,7 @@ class _Casts:
         _set_nodes(graph, others)
 
     def shortcuts(self) -> dict[str, str]:
-        """For casts to float32 of what was cast to float16 just before: the value to read instead.
+        """Return, for casts to float32 of what was cast to float16 just before, the value to read instead.
 
         The casts of outputs read such values directly.
         """
@@ -104,7 +104,7 @@ def _rename(graph: onnx.GraphProto, names: dict[str, str]) -> None:
 
 
 def _read(graph: onnx.GraphProto) -> Iterator[str]:
-    """The names that nodes read and graphs output, at any depth."""
+    """Yield the names that nodes read and graphs output, at any depth."""
     yield from (value.name for value in graph.output)
     for node in graph.node:
         yield from node.input

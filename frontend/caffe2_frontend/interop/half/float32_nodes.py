@@ -40,7 +40,7 @@ _INTEGERS: Final = frozenset({
 
 
 def float32_nodes(model: onnx.ModelProto, beyond: Collection[str]) -> frozenset[str]:
-    """The names of the nodes, at any depth, that stay in float32.
+    """Return the names of the nodes, at any depth, that stay in float32.
 
     ``beyond`` are the names of constants that have numbers beyond the range of float16.
 
@@ -55,7 +55,7 @@ def float32_nodes(model: onnx.ModelProto, beyond: Collection[str]) -> frozenset[
 
 
 def beyond_range(array: Array) -> int:
-    """How many numbers of an array are finite and not 0, and too large or too small for float16."""
+    """Return how many numbers of an array are finite and not 0, and too large or too small for float16."""
     size = np.abs(array)
     return int(np.count_nonzero(np.isfinite(size) & ((size > LARGEST) | ((size > 0) & (size < SMALLEST)))))
 
@@ -81,14 +81,14 @@ def _needs_float32(attr: onnx.AttributeProto) -> bool:
 
 
 def _quantized(nodes: Iterable[onnx.NodeProto]) -> set[str]:
-    """Nodes that read what a DequantizeLinear writes."""
+    """Return the nodes that read what a DequantizeLinear writes."""
     nodes = list(nodes)
     reals = {node.output[0] for node in nodes if standard_type(node) == "DequantizeLinear"}
     return {node.name for node in nodes if reals.intersection(node.input)}
 
 
 def _of_indices(nodes: Iterable[onnx.NodeProto]) -> set[str]:
-    """Arithmetic before a cast to integers, back to what is not arithmetic."""
+    """Return the arithmetic before a cast to integers, back to what is not arithmetic."""
     nodes = list(nodes)
     writers = {name: node for node in nodes for name in node.output}
     found: set[str] = set()
@@ -104,7 +104,7 @@ def _of_indices(nodes: Iterable[onnx.NodeProto]) -> set[str]:
 
 
 def _around(nodes: Iterable[onnx.NodeProto], constants: Iterable[str]) -> set[str]:
-    """Arithmetic that reads one of the constants, and the arithmetic before and after it."""
+    """Return the arithmetic that reads one of the constants, and the arithmetic before and after it."""
     arithmetic = [node for node in nodes if standard_type(node) in _ARITHMETIC | _MOVES]
     readers: dict[str, list[onnx.NodeProto]] = {}
     for node in arithmetic:

@@ -39,7 +39,7 @@ _MAX_KNOWN: Final = 4096
 
 
 def infer_node(node: ir.Node, opset: int) -> Described:
-    """The types of a node's outputs, None for one that ONNX's inference does not know. They must not be changed.
+    """Return the types of a node's outputs, None for one that ONNX's inference does not know. They must not be changed.
 
     Raises:
         ShapeMismatchError: the operands are incompatible.
@@ -57,7 +57,7 @@ def infer_node(node: ir.Node, opset: int) -> Described:
 
 
 def infer_if_possible(node: ir.Node, opset: int) -> Described:
-    """As :func:`infer_node`, and nothing where inference fails, as it may for nodes of models that others made."""
+    """Infer as :func:`infer_node`; nothing where inference fails, as it may for nodes of models that others made."""
     try:
         return infer_node(node, opset)
     except Exception:
@@ -66,7 +66,7 @@ def infer_if_possible(node: ir.Node, opset: int) -> Described:
 
 
 def _key(node: ir.Node, opset: int) -> Hashable | None:
-    """All that ONNX's inference of a node depends on; None where that is large."""
+    """Return all that ONNX's inference of a node depends on; None where that is large."""
     parts: list[Any] = [node.op_type, node.domain, opset, len(node.outputs)]
     for attribute in node.attributes.values():
         value = attribute.value
@@ -114,7 +114,7 @@ def _contents(tensor: Any) -> Hashable:
 
 
 def _inferred(node: ir.Node, opset: int) -> Described:
-    """The types of the outputs that ONNX's inference knows; none where the type of an operand is unknown."""
+    """Return the types of the outputs that ONNX's inference knows; none where the type of an operand is unknown."""
     schema = _schema(node.op_type, node.domain, opset)
     proto = onnx.NodeProto(op_type=node.op_type, domain=node.domain)
     types: dict[str, onnx.TypeProto] = {}

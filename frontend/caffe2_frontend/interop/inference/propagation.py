@@ -29,7 +29,7 @@ Infer = Callable[[onnx.ModelProto], onnx.ModelProto]
 
 
 def propagated(model: onnx.ModelProto, inferred: onnx.ModelProto, infer: Infer) -> onnx.ModelProto:
-    """The model with types inferred with data propagation.
+    """Return the model with types inferred with data propagation.
 
     Args:
         model: the model, which is not changed.
@@ -83,7 +83,7 @@ class _Scope:
         return frozenset(name for node in makers for name in node.output)
 
     def length(self, name: str) -> int | None:
-        """The length of a value, by its name here."""
+        """Return the length of a value, by its name here."""
         scope: _Scope | None = self
         while scope is not None:
             if name in scope.lengths:
@@ -103,14 +103,14 @@ def _length(kind: onnx.TypeProto) -> int | None:
 
 @lru_cache(maxsize=1)
 def _propagating() -> frozenset[str]:
-    """ONNX's operators that propagate contents."""
+    """Return ONNX's operators that propagate contents."""
     schemas = onnx.defs.get_all_schemas_with_history()
     return frozenset(schema.name for schema in schemas if not schema.domain and schema.has_data_propagation_function)
 
 
 @lru_cache(maxsize=1)
 def _followers() -> frozenset[str]:
-    """ONNX's operators that propagate contents of their operands, or are inferred as functions, of such operators."""
+    """Return ONNX's operators that propagate operands' contents, or are inferred as functions of such operators."""
     schemas: Sequence[Any] = onnx.defs.get_all_schemas_with_history()  # onnx's own annotations lack what is read here
     functions = {
         schema.name
@@ -123,7 +123,7 @@ def _followers() -> frozenset[str]:
 
 
 def _nodes(model: onnx.ModelProto) -> Iterator[tuple[onnx.NodeProto, _Scope]]:
-    """All nodes with their scopes, in an order that is the same for models of the same structure."""
+    """Yield all nodes with their scopes, in an order that is the same for models of the same structure."""
     waiting = [_Scope(model.graph), *map(_Scope, model.functions)]
     while waiting:
         scope = waiting.pop()
@@ -135,7 +135,7 @@ def _nodes(model: onnx.ModelProto) -> Iterator[tuple[onnx.NodeProto, _Scope]]:
 
 
 def _doubtful(model: onnx.ModelProto) -> frozenset[int]:
-    """The followers, by the place in the order of nodes, that may read or make a long vector, as far as is known."""
+    """Return the followers, by place in the order of nodes, that may read or make a long vector, as far as is known."""
     followers = _followers()
     return frozenset(
         index
@@ -155,7 +155,7 @@ def _is_doubtful(node: onnx.NodeProto, scope: _Scope) -> bool:
 
 
 def _hiding(model: onnx.ModelProto, inferred: onnx.ModelProto, hidden: frozenset[int]) -> onnx.ModelProto:
-    """A copy in which nodes are not inferred. Their results, and those of functions, have the types of ``inferred``."""
+    """Return a copy in which nodes are not inferred. Results of these and of functions have types of ``inferred``."""
     copy = onnx.ModelProto.FromString(model.SerializeToString())
     copy.opset_import.add(domain=HIDDEN, version=1)
     for function in copy.functions:

@@ -26,7 +26,7 @@ _PRODUCTS: Final = 3  # the index of that output
 
 
 def infer_shapes(model: onnx.ModelProto, *, strict_mode: bool = False, data_prop: bool = False) -> onnx.ModelProto:
-    """``onnx.shape_inference.infer_shapes`` of a model in which every name that is read is defined.
+    """Run ``onnx.shape_inference.infer_shapes`` on a model in which every name that is read is defined.
 
     The model is not changed. Types that hold maps are not in the result, and negative dims, which end the process, are
     unknown there. No data is propagated through very long vectors.
@@ -59,7 +59,7 @@ def infer_shapes(model: onnx.ModelProto, *, strict_mode: bool = False, data_prop
 
 
 def infer_output_shapes(model: WrittenModel) -> dict[str, ir.Shape | None]:
-    """The shapes of a graph's outputs as :func:`infer_shapes` infers them strictly, with propagated data.
+    """Return the shapes of a graph's outputs as :func:`infer_shapes` infers them strictly, with propagated data.
 
     Raises onnx.shape_inference.InferenceError.
     """
@@ -75,7 +75,7 @@ def _inferred(model: onnx.ModelProto, *, strict_mode: bool, data_prop: bool = Fa
 
 
 def _types(graphs: Iterable[onnx.GraphProto], functions: Iterable[onnx.FunctionProto] = ()) -> Iterator[onnx.TypeProto]:
-    """The types that graphs and functions give their values."""
+    """Yield the types that graphs and functions give their values."""
     for graph in graphs:
         for info in (*graph.input, *graph.value_info, *graph.output):
             yield info.type
@@ -103,7 +103,7 @@ def _is_unsafe(node: onnx.NodeProto) -> bool:
 
 
 def _typed(model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto]) -> frozenset[str]:
-    """The names that mean tensors of known types throughout a model; none if it has functions, which reuse names."""
+    """Return the names that mean tensors of known types throughout a model; none with functions, which reuse names."""
     if model.functions:
         return frozenset()
     graph = model.graph
@@ -133,7 +133,7 @@ def _make_safe(node: onnx.NodeProto, typed: frozenset[str]) -> None:
 
 
 def _nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
-    """All nodes, those of functions and bodies too, in an order that is the same for models of the same structure."""
+    """Yield all nodes, those of functions and bodies too, in one order for all models of the same structure."""
     waiting = [*reversed(model.graph.node), *(node for function in model.functions for node in function.node)]
     while waiting:
         node = waiting.pop()

@@ -8,7 +8,7 @@ import onnx
 
 
 def nested_types(kind: onnx.TypeProto) -> Iterator[onnx.TypeProto]:
-    """A type, and the types of its elements."""
+    """Yield a type, and the types of its elements."""
     yield kind
     while kind.WhichOneof("value") in ("sequence_type", "optional_type"):
         kind = (kind.sequence_type if kind.HasField("sequence_type") else kind.optional_type).elem_type
@@ -16,7 +16,7 @@ def nested_types(kind: onnx.TypeProto) -> Iterator[onnx.TypeProto]:
 
 
 def shapes_of(kind: onnx.TypeProto) -> Iterator[onnx.TensorShapeProto]:
-    """The shape of a tensor, or of those that a sequence or an optional holds."""
+    """Yield the shape of a tensor, or of those that a sequence or an optional holds."""
     for part in nested_types(kind):
         if part.HasField("tensor_type"):
             yield part.tensor_type.shape
@@ -25,7 +25,7 @@ def shapes_of(kind: onnx.TypeProto) -> Iterator[onnx.TensorShapeProto]:
 
 
 def negative_dims(kinds: Iterable[onnx.TypeProto]) -> Iterator[onnx.TensorShapeProto.Dimension]:
-    """The dims of a negative size, which are not known: some exporters write -1."""
+    """Return the dims of a negative size, which are not known: some exporters write -1."""
     return (dim for kind in kinds for shape in shapes_of(kind) for dim in shape.dim if dim.dim_value < 0)
 
 

@@ -47,7 +47,7 @@ def is_foreign(net: NetDef) -> bool:
 
 
 def read_opsets(net: NetDef) -> dict[str, int]:
-    """The versions of the ONNX domains that a net uses; ONNX's own domain is the empty name.
+    """Return the versions of the ONNX domains that a net uses; ONNX's own domain is the empty name.
 
     Raises NetFormatError where they are damaged.
     """
@@ -64,7 +64,7 @@ def read_opsets(net: NetDef) -> dict[str, int]:
 
 
 def read_input_types(net: NetDef) -> dict[str, ir.TypeAndShape]:
-    """The types of a net's inputs that are stored in it. Raises NetFormatError where they are damaged."""
+    """Return the types of a net's inputs that are stored in it. Raises NetFormatError where they are damaged."""
     try:
         return {info.name: _type_and_shape(info.type, INPUT_TYPES) for info in _input_infos(net)}
     except ArgumentError as error:
@@ -72,7 +72,7 @@ def read_input_types(net: NetDef) -> dict[str, ir.TypeAndShape]:
 
 
 def read_input_quantization(net: NetDef) -> dict[str, Quantization]:
-    """The quantization of a net's Int8 inputs that is stored in it. Raises NetFormatError where it is damaged."""
+    """Return the quantization of a net's Int8 inputs stored in it. Raises NetFormatError where it is damaged."""
     found = {}
     for info in _input_infos(net):
         for prop in info.metadata_props:
@@ -94,7 +94,7 @@ def _input_infos(net: NetDef) -> Iterator[onnx.ValueInfoProto]:
 
 
 def _parsed(kind: Any, data: bytes, name: str) -> Any:
-    """The protobuf that argument ``name`` holds, serialized. Raises ArgumentError where it is damaged."""
+    """Return the protobuf that argument ``name`` holds, serialized. Raises ArgumentError where it is damaged."""
     try:
         return kind.FromString(data)
     except DecodeError as error:
@@ -126,13 +126,13 @@ def _refused(name: str) -> Iterator[None]:
 
 
 def read_attribute(arg: Argument) -> ir.Attr:
-    """The attribute that an argument without nets stands for. Raises ArgumentError where it is damaged."""
+    """Return the attribute that an argument without nets stands for. Raises ArgumentError where it is damaged."""
     name, _, kind = arg.name.partition(":")
     return _typed_attribute(name, kind, arg) if kind else _plain_attribute(name, arg)
 
 
 def read_type(data: bytes) -> ir.TypeAndShape:
-    """The type of an output, as argument :data:`TYPES` holds it. Raises ArgumentError where it is damaged."""
+    """Return the type of an output, as argument :data:`TYPES` holds it. Raises ArgumentError where it is damaged."""
     return _type_and_shape(_parsed(onnx.TypeProto, data, TYPES), TYPES)
 
 

@@ -145,7 +145,7 @@ class Region:
 
 
 def contents(value: ir.Value, digests: MutableMapping[ir.Value, str]) -> str:
-    """The digest of the contents of a constant, cached in ``digests``."""
+    """Return the digest of the contents of a constant, cached in ``digests``."""
     found = digests.get(value)
     if found is None:
         assert value.const_value is not None
@@ -154,7 +154,7 @@ def contents(value: ir.Value, digests: MutableMapping[ir.Value, str]) -> str:
 
 
 def tensor_digest(tensor: ir.TensorProtocol) -> str:
-    """The digest of a tensor: element type, dims and contents."""
+    """Return the digest of a tensor: element type, dims and contents."""
     held = repr(tensor.numpy().tolist()).encode() if tensor.dtype == ir.DataType.STRING else tensor.tobytes()
     head = f"{int(tensor.dtype)}{list(tensor.shape.numpy())}".encode()
     return blake2b(head + held, digest_size=16).hexdigest()

@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 
 def model_fingerprint(model: ir.Model) -> Hashable:
-    """A value that differs after a change of nodes, values, attributes, metadata or versions of ``model``.
+    """Return a value that differs after a change of nodes, values, attributes, metadata or versions of ``model``.
 
     Tensors count by identity: no weight is read. The order of initializers, which has no meaning, does not count.
     """

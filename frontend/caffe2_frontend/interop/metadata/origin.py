@@ -58,7 +58,7 @@ Json: TypeAlias = Any
 
 
 def location_of(node: onnx.NodeProto) -> str:
-    """The location of the Caffe2 operator that a node was exported from; of another node its type and name."""
+    """Return the location of the Caffe2 operator that a node was exported from; of another node its type and name."""
     recorded = next((prop.value for prop in node.metadata_props if prop.key == LOCATION_KEY), "")
     return recorded or (f"{node.op_type} ({node.name})" if node.name else node.op_type)
 
@@ -88,7 +88,7 @@ class ValueType:
 
     @classmethod
     def from_json(cls, data: Json) -> ValueType:
-        """Raises OriginError, or another ValueError, if the list has another form."""
+        """Read a type from JSON. Raises OriginError, or another ValueError, if the list has another form."""
         kind, dims, *how = _list(data)
         if dims is not None and not all(dim is None or isinstance(dim, int | str) for dim in _list(dims)):
             raise OriginError(f"{dims!r} are not dims")
@@ -141,7 +141,7 @@ class Operand:
 
     @classmethod
     def from_json(cls, data: Json) -> Operand:
-        """Raises OriginError, or another ValueError, if the data have another form."""
+        """Read an operand from JSON. Raises OriginError, or another ValueError, if the data have another form."""
         if isinstance(data, list):
             return cls(ValueType.from_json(data))
         if not isinstance(data, dict):
@@ -173,7 +173,7 @@ class Output:
 
     @classmethod
     def from_json(cls, data: Json) -> Output:
-        """Raises OriginError, or another ValueError, if the data have another form."""
+        """Read an output from JSON. Raises OriginError, or another ValueError, if the data have another form."""
         kind, *place = _list(data)
         root, index = (int(number) for number in place or (0, 0))
         if root < 0 or index < 0:
@@ -232,23 +232,23 @@ class Origin:
 
 
 def origin_text(definitions: Iterable[OperatorDef], conditions: str) -> str:
-    """The JSON of an origin with these definitions and conditions."""
+    """Return the JSON of an origin with these definitions and conditions."""
     ops = '","'.join([b2a_base64(op.SerializeToString(), newline=False).decode() for op in definitions])
     return f'{{"ops":["{ops}"],{conditions}'
 
 
 def node_metadata(op_type: str, location: object) -> dict[str, str]:
-    """The metadata of every node."""
+    """Return the metadata of every node."""
     return {OP_KEY: op_type, LOCATION_KEY: str(location)}
 
 
 def part_of(digest: str, number: int) -> str:
-    """The metadata of the n-th further node that computes outputs."""
+    """Return the metadata of the n-th further node that computes outputs."""
     return f"{digest} {number}"
 
 
 def digest_of(text: str, nodes: Iterable[bytes]) -> str:
-    """The digest of the text of an origin and of the canonical bytes of its nodes."""
+    """Return the digest of the text of an origin and of the canonical bytes of its nodes."""
     return blake2b(b"\n".join([b"%d" % _VERSION, text.encode(), *nodes]), digest_size=_DIGEST_BYTES).hexdigest()
 
 
@@ -279,7 +279,7 @@ def read_origin(metadata: str) -> tuple[str, str, Origin]:
 
 
 def _usual_cuts(operands: Sequence[Operand]) -> list[tuple[int, int]]:
-    """The default of ``cuts``: the first edges lead to the operands that are read, in order."""
+    """Return the default of ``cuts``: the first edges lead to the operands that are read, in order."""
     read = [number for number, operand in enumerate(operands) if operand.is_read]
     return list(enumerate(read, 1))
 
@@ -305,19 +305,19 @@ def is_plain(op: OperatorDef) -> bool:
 
 
 def listed_blobs(op: OperatorDef) -> tuple[Sequence[str], Sequence[str]]:
-    """The blobs that an operator lists as inputs and as outputs, each once."""
+    """Return the blobs that an operator lists as inputs and as outputs, each once."""
     return _distinct(op.input[:]), _distinct(op.output[:])
 
 
 def _distinct(names: Sequence[str]) -> Sequence[str]:
-    """Each name once, without empty ones."""
+    """Return each name once, without empty ones."""
     if len(set(names)) == len(names) and "" not in names:
         return names
     return list(filter(None, dict.fromkeys(names)))
 
 
 def blobs_of(op: OperatorDef) -> tuple[Sequence[str], Sequence[str]]:
-    """The blobs of its workspace that an operator reads, and those that it writes, declared or not.
+    """Return the blobs of its workspace that an operator reads, and those that it writes, declared or not.
 
     Raises ConversionError where a body cannot be read.
     """

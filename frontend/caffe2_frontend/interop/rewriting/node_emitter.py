@@ -37,15 +37,15 @@ class NodeEmitter(ABC):
         return output
 
     def const(self, array: Any, dtype: Any = None) -> ir.Value:
-        """A constant; ``dtype`` is NumPy's or ONNX's."""
+        """Return a constant; ``dtype`` is NumPy's or ONNX's."""
         return self.emit("Constant", value=tensor_of(array, dtype))
 
     def cast(self, value: ir.Value, dtype: ir.DataType) -> ir.Value:
-        """A value in another element type."""
+        """Return a value in another element type."""
         return value if value.dtype == dtype else self.emit("Cast", value, to=int(dtype))
 
     def body(self, formals: Sequence[ir.Value], make: Callable[[], Sequence[ir.Value]], name: str = "body") -> ir.Graph:
-        """A body of these inputs, which outputs what ``make`` emits; it sees the values around it."""
+        """Return a body of these inputs, which outputs what ``make`` emits; it sees the values around it."""
         around, self.nodes = self.nodes, []
         results = make()
         graph = ir.Graph(formals, results, nodes=self.nodes, name=name)
@@ -73,7 +73,7 @@ class NodeEmitter(ABC):
 
 
 def tensor_of(array: Any, dtype: Any = None) -> ir.Tensor[Any]:
-    """A tensor; ``dtype`` is NumPy's or ONNX's."""
+    """Return a tensor; ``dtype`` is NumPy's or ONNX's."""
     return ir.Tensor(np.asarray(array, dtype.numpy() if isinstance(dtype, ir.DataType) else dtype))
 
 

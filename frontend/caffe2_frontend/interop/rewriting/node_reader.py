@@ -26,12 +26,12 @@ class NodeReader(ABC):
         return index < len(self.node.inputs) and self.node.inputs[index] is not None
 
     def input(self, index: int) -> ir.Value:
-        """Operand ``index``."""
+        """Return operand ``index``."""
         value = self.node.inputs[index] if index < len(self.node.inputs) else None
         return self.refuse(f"input {index} is missing") if value is None else value
 
     def constant(self, index: int) -> Array | None:
-        """The contents of operand ``index`` if they are known, else None."""
+        """Return the contents of operand ``index`` if they are known, else None."""
         return constant_of(self.node.inputs[index] if index < len(self.node.inputs) else None)
 
     def has(self, name: str) -> bool:
@@ -39,32 +39,32 @@ class NodeReader(ABC):
         return name in self.node.attributes
 
     def integer(self, name: str, default: int) -> int:
-        """An integer attribute."""
+        """Return an integer attribute."""
         given = self.attribute(name, ir.AttributeType.INT)
         return default if given is None else given.as_int()
 
     def number(self, name: str, default: float) -> float:
-        """A float attribute."""
+        """Return a float attribute."""
         given = self.attribute(name, ir.AttributeType.FLOAT)
         return default if given is None else given.as_float()
 
     def text(self, name: str, default: str) -> str:
-        """A text attribute."""
+        """Return a text attribute."""
         given = self.attribute(name, ir.AttributeType.STRING)
         return default if given is None else self.decoded(name, given.value)
 
     def integers(self, name: str) -> list[int]:
-        """A list of integers; empty where it is not given."""
+        """Return a list of integers; empty where it is not given."""
         given = self.attribute(name, ir.AttributeType.INTS)
         return [] if given is None else list(given.as_ints())
 
     def attribute(self, name: str, kind: ir.AttributeType) -> ir.Attr | None:
-        """An attribute, which must be of a kind; None where it is not given."""
+        """Return an attribute, which must be of a kind; None where it is not given."""
         given = self.node.attributes.get(name)
         if given is not None and given.type != kind:
             self.refuse(f"attribute {name!r} must be {kind.name}, not {given.type.name}")
         return given
 
     def decoded(self, name: str, text: object) -> str:
-        """The text of an attribute, which must be UTF-8."""
+        """Return the text of an attribute, which must be UTF-8."""
         return text if isinstance(text, str) else self.refuse(f"attribute {name!r} must be UTF-8 text, not {text!r}")

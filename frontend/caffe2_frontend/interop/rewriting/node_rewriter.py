@@ -36,13 +36,13 @@ class NodeRewriter(NodeReader, NodeEmitter):
         raise InexpressibleError(reason)
 
     def rank(self, value: ir.Value) -> int:
-        """The number of dims of a value; an unknown one is refused."""
+        """Return the number of dims of a value; refuse an unknown one."""
         if value.shape is None:
             self.refuse(f"the rank of operand {value.name!r} is unknown")
         return len(value.shape)
 
     def dtype(self, value: ir.Value) -> ir.DataType:
-        """The element type of a value; an unknown one is refused."""
+        """Return the element type of a value; refuse an unknown one."""
         if value.dtype is None:
             self.refuse(f"the element type of operand {value.name!r} is unknown")
         return value.dtype
