@@ -91,7 +91,7 @@ class Algebra:
     _numbers: dict[Atom, int] = field(default_factory=dict)
 
     def of(self, atom: Atom) -> Polynomial:
-        """The polynomial of a single atom."""
+        """Return the polynomial of a single atom."""
         number = self._numbers.setdefault(atom, len(self.atoms))
         if number == len(self.atoms):
             self.atoms.append(atom)
@@ -99,11 +99,11 @@ class Algebra:
 
     @staticmethod
     def constant(value: float) -> Polynomial:
-        """A constant polynomial."""
+        """Return a constant polynomial."""
         return (((), float(value)),) if value else ZERO
 
     def add(self, *operands: Polynomial) -> Polynomial:
-        """The sum."""
+        """Return the sum."""
         terms: dict[Monomial, float] = {}
         for polynomial in operands:
             for monomial, factor in polynomial:
@@ -111,11 +111,11 @@ class Algebra:
         return self._normal(terms)
 
     def scale(self, polynomial: Polynomial, factor: float) -> Polynomial:
-        """The product with a number."""
+        """Return the product with a number."""
         return self._normal({monomial: value * factor for monomial, value in polynomial})
 
     def multiply(self, a: Polynomial, b: Polynomial) -> Polynomial:
-        """The product of two polynomials."""
+        """Return the product of two polynomials."""
         terms: dict[Monomial, float] = {}
         for left, x in a:
             for right, y in b:
@@ -124,23 +124,23 @@ class Algebra:
         return self._normal(terms)
 
     def choose(self, mask: Polynomial, a: Polynomial, b: Polynomial) -> Polynomial:
-        """``a`` where the mask is 1, ``b`` where it is 0."""
+        """Return ``a`` where the mask is 1, ``b`` where it is 0."""
         return self.add(self.multiply(mask, a), b, self.scale(self.multiply(mask, b), -1.0))
 
     def complement(self, mask: Polynomial) -> Polynomial:
-        """``1 - mask``."""
+        """Return ``1 - mask``."""
         return self.add(self.constant(1.0), self.scale(mask, -1.0))
 
     def part(self, polynomial: Polynomial, part: Part) -> Polynomial:
-        """A range of the last axis, pushed down to the leaves and matrices."""
+        """Return a range of the last axis, pushed down to the leaves and matrices."""
         return self._replace([polynomial], lambda atom, images: self._part_of(atom, part, images), (Function,))[0]
 
     def masks(self, *polynomials: Polynomial) -> set[Mask]:
-        """All masks in the polynomials, at any depth."""
+        """Return all masks in the polynomials, at any depth."""
         return {atom for atom in self._atoms_in(polynomials) if isinstance(atom, Mask)}
 
     def leaves(self, *polynomials: Polynomial) -> set[ir.Value]:
-        """The values of all leaves in the polynomials, at any depth."""
+        """Return the values of all leaves in the polynomials, at any depth."""
         return {atom.value for atom in self._atoms_in(polynomials) if isinstance(atom, Leaf)}
 
     def within_products(
@@ -165,7 +165,7 @@ class Algebra:
         return self._replace(polynomials, image)
 
     def factors(self, monomial: Monomial) -> list[Atom]:
-        """The atoms of a monomial."""
+        """Return the atoms of a monomial."""
         return [self.atoms[number] for number in monomial]
 
     def _part_of(self, atom: Atom, part: Part, images: _Images) -> Polynomial:
@@ -202,7 +202,7 @@ class Algebra:
         return [self._substituted(polynomial, images) for polynomial in polynomials]
 
     def _with_images(self, atom: Atom, images: _Images) -> Polynomial:
-        """The atom of operands in which all atoms are replaced."""
+        """Return the atom of operands in which all atoms are replaced."""
         match atom:
             case Product(operand, matrix, part):
                 return self.of(Product(self._substituted(operand, images), matrix, part))
@@ -224,7 +224,7 @@ class Algebra:
         return self.add(*terms)
 
     def _times(self, a: Monomial, b: Monomial) -> Monomial:
-        """The product of two monomials; masks are idempotent."""
+        """Return the product of two monomials; masks are idempotent."""
         counts = Counter(a) + Counter(b)
         numbers: list[int] = []
         for number, count in counts.items():
@@ -232,11 +232,11 @@ class Algebra:
         return tuple(sorted(numbers))
 
     def _atoms_in(self, polynomials: Iterable[Polynomial]) -> list[Atom]:
-        """All atoms, at any depth."""
+        """Return all atoms, at any depth."""
         return [self.atoms[number] for number in self._numbers_in(polynomials, _COMPOSED)]
 
     def _numbers_in(self, polynomials: Iterable[Polynomial], within: tuple[type[Atom], ...]) -> list[int]:
-        """The numbers of all atoms, at any depth within some kinds; an atom's is above those of what it is made of."""
+        """Return the numbers of all atoms, at any depth within some kinds; an atom's is above those of its parts."""
         found: set[int] = set()
         pending = list(polynomials)
         while pending:
@@ -250,7 +250,7 @@ class Algebra:
 
     @staticmethod
     def _normal(terms: Mapping[Monomial, float]) -> Polynomial:
-        """The polynomial of the terms: sorted, without those of coefficient 0."""
+        """Return the polynomial of the terms: sorted, without those of coefficient 0."""
         kept = tuple(sorted((monomial, factor) for monomial, factor in terms.items() if factor))
         if len(kept) > _MAX_TERMS:
             raise TooComplexError
@@ -258,7 +258,7 @@ class Algebra:
 
 
 def _within(outer: Part, inner: Part) -> Part:
-    """The range ``inner`` of the range ``outer``."""
+    """Return the range ``inner`` of the range ``outer``."""
     width = outer[1] - outer[0]
     return outer[0] + inner[0] * width, outer[0] + inner[1] * width
 

@@ -42,7 +42,7 @@ class BackwardOperands:
     time: Value | None
 
     def sequences(self) -> list[Value]:
-        """All of them that have a row for each step, in the order in which :func:`lower_backward_step` takes rows."""
+        """Return those that have a row for each step, in the order in which :func:`lower_backward_step` takes rows."""
         time = [] if self.time is None else [self.time]
         return [*self.rows.values(), *self.stacks.values(), *self.external.values(), *time]
 
@@ -162,7 +162,7 @@ def _views(inside: Op, spec: BackwardSpec) -> _Views:
 
 
 def used_links(spec: BackwardSpec) -> dict[str, Link]:
-    """The link of each internal blob: real Caffe2 applies all in order, so that the last holds."""
+    """Return the link of each internal blob: real Caffe2 applies all in order, so that the last holds."""
     return {link.internal: link for link in spec.links}
 
 
@@ -199,7 +199,7 @@ def buffer_reason(spec: BackwardSpec, workspaces: StepWorkspaces) -> str | None:
 
 
 def _changed(spec: BackwardSpec) -> set[str]:
-    """The blobs that the backward step net writes, without those that it computes again as the forward step net does.
+    """Return the blobs that the backward step net writes, but for those it recomputes as the forward step net does.
 
     Its operators are compared with those of the forward step net. Blobs may have other names in it, if both nets write
     them several times: ``forward`` maps its names to those of the forward step net.
@@ -262,7 +262,7 @@ def _written(op: Op, views: _Views, key: RowKey) -> Value:
 
 
 def parameter_gradient(op: Op, views: Scope, links: Container[str], name: str, parameter: Value) -> Value:
-    """The gradient of a parameter that a step computes, in the parameter's shape; ``links`` are the linked blobs."""
+    """Return the gradient of a parameter that a step computes, in its shape; ``links`` are the linked blobs."""
     value = views.find(name) if name in links else views.blobs.get(name)
     if value is None:
         op.unsupported(f"the backward step net does not write {name!r}, the gradient of a parameter")

@@ -137,7 +137,7 @@ def _operands(op: Op, spec: BackwardSpec, workspaces: StepWorkspaces, steps: Siz
 
 
 def _gradients(op: Op, spec: BackwardSpec, workspaces: StepWorkspaces, steps: Size) -> dict[str, Value]:
-    """The gradients of the states and of the sequence, and blobs that keep rows of steps, before the first step."""
+    """Return the gradients of states and sequence, and blobs that keep rows of steps, before the first step."""
     sequence = op.input(spec.sequence)
     batch = size(op, sequence, 1)
     found = {spec.sequence_gradient: zeros(op, sizes(op, sequence))}
@@ -154,7 +154,7 @@ def _gradients(op: Op, spec: BackwardSpec, workspaces: StepWorkspaces, steps: Si
 
 
 def _forward(op: Op, link: Link, workspaces: StepWorkspaces) -> Value:
-    """All rows of a blob that the forward operator has left."""
+    """Return all rows of a blob that the forward operator has left."""
     value = workspaces.buffers.get(link.external)
     rows = workspaces.states.get(link.external)
     if value is None and rows is not None:

@@ -31,7 +31,7 @@ family = Family("recurrent_gradient")
 
 
 def _operand(op: OpView, index: int) -> TensorInfo:
-    """Gradients, the sequence and the outputs of the forward operator are [T, N, D]."""
+    """Describe gradients, the sequence and the outputs of the forward operator as [T, N, D]."""
     control = RecurrentNetworkGradient(op)
     gradients, states = control.output_gradients, control.states
     if index == len(op.inputs) - 1:
@@ -92,7 +92,7 @@ def recurrent_network_gradient(op: Op) -> tuple[Value | None, ...]:
 def _results(
     spec: BackwardSpec, sequence: Value, parameters: Sequence[Value], initial: Sequence[Value]
 ) -> dict[int, Value]:
-    """The results by index."""
+    """Return the results by index."""
     found = {0: sequence}
     found.update((each.output, value) for each, value in zip(spec.parameters, parameters, strict=True))
     found.update((state.output, value) for state, value in zip(spec.states, initial, strict=True))
@@ -184,7 +184,7 @@ def _loop(op: Op, spec: BackwardSpec, workspaces: StepWorkspaces, steps: Size) -
 
 
 def _skip(op: Op, spec: BackwardSpec, steps: Size) -> _Gradients:
-    """Results for no step."""
+    """Return the results for no step."""
     del steps
     sequence = op.input(spec.sequence)
     none = [sequence] * len(spec.states) if _rows_are_read(op, spec) else []
@@ -197,7 +197,7 @@ def _rows_are_read(op: Op, spec: BackwardSpec) -> bool:
 
 
 def _last_rows(op: Op, spec: BackwardSpec) -> list[Value]:
-    """Row T of the gradient of each state, [1, N, D]: zeros, or the gradient of the last row from outside."""
+    """Return row T of the gradient of each state, [1, N, D]: zeros, or the last row's gradient from outside."""
     batch = size(op, op.input(spec.sequence), 1)
     rows = []
     for state in spec.states:
@@ -210,7 +210,7 @@ def _last_rows(op: Op, spec: BackwardSpec) -> list[Value]:
 
 
 def _initial(op: Op, initial: Value, row: Value) -> Value:
-    """The gradient of an initial state from row 0, [1, N, D]; an initial state [D] serves all elements of the batch."""
+    """Return the gradient of an initial state from row 0, [1, N, D]; an initial state [D] serves the whole batch."""
     rank = op.rank(initial)
     if rank == 1:
         return reduce_axes(op, "ReduceSum", row, [0, 1])
@@ -218,7 +218,7 @@ def _initial(op: Op, initial: Value, row: Value) -> Value:
 
 
 def _first_rows(op: Op, initial: Value, rows: Value) -> Value:
-    """The gradient of an initial state from all rows of the state's gradient, of which the first ones are its own."""
+    """Return the gradient of an initial state from all rows of the state's gradient; the first ones are its own."""
     if op.rank(initial) < 3:
         return _initial(op, initial, slice_axis(op, rows, 0, 0, 1))
     count = vector(op, [size(op, initial, 0)])

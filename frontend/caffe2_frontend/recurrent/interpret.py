@@ -108,7 +108,7 @@ class Reading:
             self.terms.update(zip(node.outputs, terms, strict=True))
 
     def term(self, value: Value | None) -> Term:
-        """The term of an operand; that of an outer value is a leaf. Raises UnreadableError where it has none."""
+        """Return the term of an operand; that of an outer value is a leaf. Raises UnreadableError where it has none."""
         if value is None:
             raise UnreadableError
         if value not in self.terms:
@@ -183,7 +183,7 @@ def _same(reading: Reading, node: ir.Node) -> list[Term]:
 
 
 def _cast(reading: Reading, node: ir.Node) -> list[Term]:
-    """The cast of a mask to a float is the mask. Other casts round, and are not interpreted."""
+    """Take the cast of a mask to a float for the mask. Other casts round, and are not interpreted."""
     x = reading.term(node.inputs[0])
     source, target = node.inputs[0], node.outputs[0]
     if source is None or source.dtype not in (ir.DataType.BOOL, target.dtype):
@@ -238,7 +238,7 @@ def _last_axis(reading: Reading, node: ir.Node, default: int) -> bool:
 
 
 def _dims_of_one(reading: Reading, node: ir.Node) -> list[Term]:
-    """Squeeze and Unsqueeze. Leading dims do not change the layout; a dim after the batch makes [N] a column [N, 1]."""
+    """Read Squeeze and Unsqueeze: leading dims keep the layout; a dim after the batch makes [N] a column [N, 1]."""
     x, axes = reading.term(node.inputs[0]), node.inputs[1] if len(node.inputs) > 1 else None
     known = None if axes is None else reading.op.known(axes)
     if known is None or len(known) != 1:
@@ -256,7 +256,7 @@ def _dims_of_one(reading: Reading, node: ir.Node) -> list[Term]:
 
 
 def _compare(reading: Reading, node: ir.Node) -> list[Term]:
-    """Comparison of the number of the step with the sequence lengths; no other is interpreted."""
+    """Read a comparison of the number of the step with the sequence lengths; no other is interpreted."""
     a, b = (reading.term(value) for value in node.inputs)
     name = node.op_type
     time, lengths, swapped = _single_leaf(reading, a.polynomial), _single_leaf(reading, b.polynomial), False

@@ -104,7 +104,7 @@ class NoMatchError(Exception):
 
 
 def match_cells(reading: Reading) -> tuple[Cell, ...]:
-    """The cells that the body is a stack of; each reads rows of sequences and the outputs of the cells before it.
+    """Return the cells that the body is a stack of; each reads rows of sequences and outputs of the cells before it.
 
     Raises NoMatchError where the body computes anything else.
     """
@@ -210,7 +210,7 @@ def _rnn(reading: Reading, order: tuple[int, ...], after: Sequence[Polynomial]) 
 
 
 def _output(reading: Reading, order: tuple[int, ...]) -> Value:
-    """A placeholder for the rows of h, which other cells read."""
+    """Return a placeholder for the rows of h, which other cells read."""
     state = reading.body.states[order[0]]
     return ir.Value(name=f"{state.name}_row", type=state.type, shape=ir.Shape([None, None]))
 
@@ -218,7 +218,7 @@ def _output(reading: Reading, order: tuple[int, ...]) -> Value:
 def _unmasked(
     reading: Reading, after: Sequence[Polynomial], before: Sequence[Polynomial]
 ) -> tuple[list[Polynomial], Value | None, bool]:
-    """The states after a step within the sequence, the lengths, and whether rows past their length reset their states.
+    """Return states after a step in the sequence, lengths, and whether rows past their length reset their states.
 
     Raises NoMatchError where rows past their length do anything but keep or reset all states.
     """
@@ -239,7 +239,7 @@ def _unmasked(
 
 
 def _products(reading: Reading, polynomial: Polynomial) -> list[list[Atom]]:
-    """The factors of each term."""
+    """Return the factors of each term."""
     return [reading.algebra.factors(monomial) for monomial, _ in polynomial]
 
 
@@ -248,7 +248,7 @@ def _contains(reading: Reading, atoms: Sequence[Atom], state: Polynomial) -> boo
 
 
 def _others(reading: Reading, polynomial: Polynomial, state: Polynomial) -> list[Atom]:
-    """The other factor of each term that is the state times one other factor."""
+    """Return the other factor of each term that is the state times one other factor."""
     return [
         atom
         for (monomial, factor) in polynomial
@@ -261,13 +261,13 @@ def _others(reading: Reading, polynomial: Polynomial, state: Polynomial) -> list
 
 
 def _gate(atoms: Sequence[Atom], function: str) -> Polynomial | None:
-    """The operand of the one function of that name among the factors."""
+    """Return the operand of the one function of that name among the factors."""
     found = [atom.operand for atom in atoms if isinstance(atom, Function) and atom.name == function]
     return found[0] if len(found) == 1 else None
 
 
 def _affine(reading: Reading, polynomial: Polynomial, h: Polynomial) -> Affine:
-    """The operand of a gate as an affine map of h and of the rows of the sequences.
+    """Return the operand of a gate as an affine map of h and of the rows of the sequences.
 
     Each term must be a single atom with the factor 1: a product of h, a product of input rows, (part of) an input row,
     or a bias vector. Raises NoMatchError otherwise.
@@ -297,7 +297,7 @@ def _affine(reading: Reading, polynomial: Polynomial, h: Polynomial) -> Affine:
 
 
 def _row(reading: Reading, polynomial: Polynomial) -> frozenset[Value]:
-    """The rows whose sum is the operand of a product. Raises NoMatchError where it is anything else."""
+    """Return the rows whose sum is the operand of a product. Raises NoMatchError where it is anything else."""
     rows = set()
     for monomial, factor in polynomial:
         atoms = reading.algebra.factors(monomial)
@@ -309,7 +309,7 @@ def _row(reading: Reading, polynomial: Polynomial) -> frozenset[Value]:
 
 
 def _candidate(reading: Reading, polynomial: Polynomial, h: Polynomial) -> tuple[Polynomial, Affine, bool]:
-    """The operand of a GRU's candidate: the reset gate's operand, the affine map, and ``linear_before_reset``.
+    """Return the operand of a GRU's candidate: the reset gate's operand, the affine map, and ``linear_before_reset``.
 
     There are two forms. Reset before the product: one term is ``R^T (r * h)``, a product whose operand is a sigmoid
     times h. Product before the reset: some terms are r times an atom; without r, these atoms must be an affine map of h
@@ -344,7 +344,7 @@ def _candidate(reading: Reading, polynomial: Polynomial, h: Polynomial) -> tuple
 
 
 def _contains_gate(reading: Reading, product: Product, h: Polynomial) -> Polynomial | None:
-    """The operand of the gate g if the operand of the product is ``g * h``, else None."""
+    """Return the operand of the gate g if the operand of the product is ``g * h``, else None."""
     if len(product.operand) != 1 or product.operand[0][1] != 1.0:
         return None
     atoms = reading.algebra.factors(product.operand[0][0])

@@ -21,7 +21,7 @@ _SATURATING: Final = 1e4
 
 
 def steps_int32(op: Op, steps: Size) -> Value:
-    """T as an int32 scalar."""
+    """Return T as an int32 scalar."""
     if isinstance(steps, int):
         return op.const(steps, np.int32)
     return op.emit("Cast", op.emit("Squeeze", steps), to=int(ir.DataType.INT32))

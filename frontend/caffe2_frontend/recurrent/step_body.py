@@ -72,7 +72,7 @@ def read_operands(op: Op, spec: RecurrentSpec) -> Operands:
 
 
 def _record_dims(op: Op, first: Value, initial: Sequence[Value]) -> None:
-    """The input is [T, N, ...], and an initial state of rank 2 or 3 [..., N, D]: Caffe2 requires it."""
+    """Record that the input is [T, N, ...], and an initial state of rank 2 or 3 [..., N, D]: Caffe2 requires it."""
     batch = op.shape(first)[1]
     op.dims.name(op.shape(first)[0], "T")
     op.dims.name(batch, "N")

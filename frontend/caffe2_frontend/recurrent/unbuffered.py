@@ -158,7 +158,7 @@ def _check_training(wanted: Requests) -> None:
 
 
 def _outputs_to_omit(op: Op, spec: RecurrentSpec, cells: Sequence[Cell]) -> list[str]:
-    """The outputs of the model with the cell state of every step, which ONNX's LSTM does not output.
+    """Return the outputs of the model with the cell state of every step, which ONNX's LSTM does not output.
 
     Outputs that the net declares, or the caller asks for, are not omitted.
 
@@ -191,6 +191,6 @@ def _last_is_read(op: Op, spec: RecurrentSpec, state: State) -> bool:
 
 
 def _read_steps(op: Op, spec: RecurrentSpec, state: State) -> list[str]:
-    """The blobs with more of a state than its last row that are read."""
+    """Return the blobs with more of a state than its last row that are read."""
     aliases = (alias.blob for alias in spec.aliases if alias.source == state.blob and alias.offset != -1)
     return [name for name in dict.fromkeys((state.blob, *aliases)) if op.is_read(name)]

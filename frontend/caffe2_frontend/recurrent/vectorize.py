@@ -80,7 +80,7 @@ def _gemm(op: Op, node: ir.Node, operands: Sequence[Operand]) -> Sequence[Value]
 
 
 def _axes_input(op: Op, node: ir.Node, operands: Sequence[Operand]) -> Sequence[Value] | None:
-    """Squeeze, Unsqueeze and reductions: axes counted from the front move by one."""
+    """Move by one the axes of Squeeze, Unsqueeze and reductions that are counted from the front."""
     x = operands[0]
     axes = operands[1] if len(operands) > 1 else None
     if not isinstance(x, Stacked) or axes is None or isinstance(axes, Stacked):

@@ -28,7 +28,7 @@ def align_constants(op: Op, body: Body) -> None:
 
 
 def _rank(node: ir.Node) -> int:
-    """The rank of the result of an elementwise node whose operands end in a dim of one; 0 for other nodes."""
+    """Return the rank of the result of an elementwise node whose operands end in a dim of one; 0 for other nodes."""
     shapes = [value.shape for value in node.inputs if value is not None]
     if node.op_type not in BROADCASTING or node.domain:
         return 0

@@ -66,7 +66,7 @@ class Blocks:
 
 
 def find_sum(body: Body, value: Value, inside: set[Value]) -> LargeSum | None:
-    """The sum that a value of a body is a function of; None if it is not one, or is read elsewhere too."""
+    """Return the sum that a value of a body is a function of; None if it is not one, or is read elsewhere too."""
     results = {*body.after, *body.stacked}
     functions: list[str] = []
     while (node := value.producer()) is not None and value in inside and value not in results:
@@ -131,7 +131,7 @@ def _heights(whole: Value, rows: Size) -> list[int | str]:
 
 
 def _cut(op: Op, whole: Value, rows: Size) -> list[Value]:
-    """Blocks of equally many rows; what is left over is part of the last one."""
+    """Cut blocks of equally many rows; what is left over is part of the last one."""
     height = quotient(op, rows, BLOCKS)
     bounds = [0, *(product(op, [height, number]) for number in range(1, BLOCKS)), END]
     limits = [op.const([bound], np.int64) if isinstance(bound, int) else bound for bound in bounds]
@@ -140,5 +140,5 @@ def _cut(op: Op, whole: Value, rows: Size) -> list[Value]:
 
 
 def _cut_none(op: Op, whole: Value) -> Sequence[Value]:
-    """Blocks without rows."""
+    """Cut blocks without rows."""
     return op.emit("Split", slice_axis(op, whole, 0, 0, 0), op.const([0] * BLOCKS, np.int64), axis=0, outputs=BLOCKS)

@@ -76,7 +76,7 @@ def _with_results(body: Body, replaced: dict[Value, Value]) -> Body:
 def _addends(
     node: ir.Node, makers: dict[Value, ir.Node], sequences: set[Value], inside: set[Value], results: set[Value]
 ) -> tuple[ir.Node, Value, Value, Value] | None:
-    """The inner sum, the state, the constant and the row, if ``node`` is such a sum and uses the inner one alone."""
+    """Return inner sum, state, constant and row, if ``node`` is such a sum and uses the inner one alone."""
     for total, row in (node.inputs, node.inputs[::-1]):
         inner = makers.get(total) if total is not None else None
         if inner is None or row is None or row not in sequences or total in sequences:
@@ -124,7 +124,7 @@ def hoist_sequences(op: Op, body: Body) -> Body:
 
 
 def _wide_nodes(body: Body) -> set[ir.Node]:
-    """The nodes of a body with wide states that need not leave it: their rows are wide, and no product needs them."""
+    """Return nodes of a body with wide states that may stay in it: their rows are wide, and no product needs them."""
     pairs = zip(body.states, body.after, strict=True)
     rows = [pair for pair in pairs if any(v.shape is not None and len(v.shape) == 3 for v in pair)]  # others are sums
     if not rows or not all(any(map(_is_wide, pair)) for pair in rows):
@@ -158,7 +158,7 @@ def keep_place(nodes: Sequence[ir.Node], node: ir.Node) -> None:
 
 
 def _with_rows(body: Body, stacks: dict[Value, Stacked]) -> Body:
-    """The body with an input row for each stacked value that it still reads; at least one, whose length is T."""
+    """Return the body with an input row for each stacked value that it still reads; at least one, whose length is T."""
     results = {*body.after, *body.stacked}
     used = _used(body.op.scope.nodes) | results
     sequences, rows, replaced = [], [], {}
@@ -211,7 +211,7 @@ def _may_move(node: ir.Node) -> bool:
 
 
 def _used(nodes: list[ir.Node]) -> set[Value]:
-    """The values that the nodes, or nodes of their bodies, read."""
+    """Return the values that the nodes, or nodes of their bodies, read."""
     used: set[Value] = set()
     for node in nodes:
         used.update(value for value in node.inputs if value is not None)

@@ -131,7 +131,7 @@ class _Hoisting:
         return terms, add(self.body.op, state, *rest) if rest else None
 
     def addends(self, value: Value) -> list[Value]:
-        """The values of one shape whose sum a value is; itself where they are many: n sums of twice a value are 2^n."""
+        """Return the values of one shape whose sum a value is; itself if many: n sums of twice a value are 2^n."""
         found: list[Value] = []
         waiting = [value]
         while waiting:
@@ -147,7 +147,7 @@ class _Hoisting:
         return found
 
     def term(self, value: Value) -> _Term | None:
-        """The term that a value is, apart from its shape; None if it is not one."""
+        """Return the term that a value is, apart from its shape; None if it is not one."""
         value = self.unshaped(value)
         node = value.producer()
         if node is None or value not in self.inside:
@@ -186,7 +186,7 @@ class _Hoisting:
         return value
 
     def unshaped(self, value: Value) -> Value:
-        """The value before changes of its shape."""
+        """Return the value before changes of its shape."""
         node = value.producer()
         while node is not None and node.op_type in ("Reshape", "Identity") and value in self.inside:
             assert node.inputs[0] is not None
@@ -195,7 +195,7 @@ class _Hoisting:
         return value
 
     def source(self, value: Value) -> Value:
-        """The value before changes of its shape that keep its last dim, and so the rows of its matrix."""
+        """Return the value before changes of its shape that keep its last dim, and so the rows of its matrix."""
         node = value.producer()
         while node is not None and value in self.inside and self.keeps_last_dim(node):
             assert node.inputs[0] is not None

@@ -71,7 +71,7 @@ def _is_narrow(node: ir.Node, inside: set[Value]) -> bool:
 
 
 def _dims(op: Op, x: Value) -> Value | None:
-    """The dims of the product with ``x``, computed in front of the loop; None if they depend on the step."""
+    """Return the dims of the product with ``x``, computed in front of the loop; None if they depend on the step."""
     shape = op.shape(x)[:-1]
     if len(shape) < 2 or not all(isinstance(dim, int) or dim.value in op.scope.sizes for dim in shape):
         return None
@@ -79,7 +79,7 @@ def _dims(op: Op, x: Value) -> Value | None:
 
 
 def _product(op: Op, x: Value, row: Value, dims: Value | None) -> Value:
-    """The product of ``x`` [..., K] with the transpose of ``row`` [1, K], [..., 1]."""
+    """Return the product of ``x`` [..., K] with the transpose of ``row`` [1, K], [..., 1]."""
     rank = op.rank(x)
     product = _flat_product(op, x, row)
     if rank == 2:
@@ -94,7 +94,7 @@ def _product(op: Op, x: Value, row: Value, dims: Value | None) -> Value:
 
 
 def _flat_product(op: Op, x: Value, row: Value) -> Value:
-    """The product of all rows of ``x`` [..., K] with ``row`` [1, K], [1, rows]."""
+    """Return the product of all rows of ``x`` [..., K] with ``row`` [1, K], [1, rows]."""
     matrix = x if op.rank(x) == 2 else reshape(op, x, [-1, op.shape(row)[1]])  # type: ignore[list-item] # a known dim
     return op.emit("Gemm", row, matrix, transB=1)
 
