@@ -81,7 +81,7 @@ def _unknown_rank(output: ir.Value, model: ir.Model) -> Diagnostic:
 
 
 def _sizes_hint(model: ir.Model) -> str:
-    """How to describe the first input that is a list of integers with its length, or the first input."""
+    """Return how to describe the first input that is a list of integers with its length, or the first input."""
     inputs = [value for value in model.graph.inputs if value.shape is not None]
     integers = [value for value in inputs if len(value.shape or ()) == 1 and value.dtype in (INT64, INT32)]
     for value in [*integers, *inputs]:

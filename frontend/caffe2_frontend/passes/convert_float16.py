@@ -42,7 +42,7 @@ class ConvertFloat16(FunctionalPass[Export]):
 
 
 def _listed(clamped: Mapping[str, int]) -> str:
-    """``12 values of 'w' and 3 of 'b'``, the first few."""
+    """Return ``12 values of 'w' and 3 of 'b'``, the first few."""
     first, *others = [f"{count} of {name!r}" for name, count in list(clamped.items())[:_LISTED]]
     first = first.replace(" of ", " numbers of ", 1)
     more = len(clamped) - _LISTED

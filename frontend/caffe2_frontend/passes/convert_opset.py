@@ -52,7 +52,7 @@ class ConvertOpset(FunctionalPass[Export]):
 
 
 def _converted(model: ir.Model, opset: int, working_opset: int) -> ir.Model:
-    """A converted copy: by onnxscript's converter to later opsets, by :mod:`caffe2_frontend.opsets` to earlier ones."""
+    """Convert a copy: by onnxscript's converter to later opsets, by :mod:`caffe2_frontend.opsets` to earlier ones."""
     model = model.clone()
     if opset > working_opset:
         from onnxscript import version_converter

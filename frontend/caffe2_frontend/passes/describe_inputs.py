@@ -64,7 +64,7 @@ class _Uses:
         return uses
 
     def inferred(self, name: str, table: Mapping[str, Expectation], reach: int) -> TensorInfo:
-        """What operators up to ``reach`` operators away expect of a blob; it is the same table in all calls.
+        """Return what operators up to ``reach`` operators away expect of a blob; it is the same table in all calls.
 
         A blob that n operators write in place is reached in n^reach ways, so each distance is followed once.
         """
@@ -197,7 +197,7 @@ def unknown_rank_hint(described: str) -> str:
 
 
 def _named(name: str, shape: tuple[Dim, ...] | None) -> tuple[Dim, ...] | None:
-    """The shape with names for unknown dims, so that all uses of a dim are equal."""
+    """Return the shape with names for unknown dims, so that all uses of a dim are equal."""
     if shape is None:
         return None
     return tuple(generated_name(name, i) if dim is None else dim for i, dim in enumerate(shape))

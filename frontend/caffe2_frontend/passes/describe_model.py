@@ -52,7 +52,7 @@ class DescribeModel(InPlacePass[Export]):
 
 
 def _promises(state: Export) -> list[str]:
-    """What the caller promises of the inputs of a net with sequences."""
+    """Return what the caller promises of the inputs of a net with sequences."""
     if not any(op.type in _SEQUENTIAL for op in state.net.ops):
         return []
     steps = ["sequences of at least one step"] if state.options.recurrent == "portable" else []
@@ -60,7 +60,7 @@ def _promises(state: Export) -> list[str]:
 
 
 def _describe_blobs(state: Export) -> None:
-    """The doc strings of inputs and outputs: the operators that first read, and last write, their blobs."""
+    """Write the doc strings of inputs and outputs: the operators that first read, and last write, their blobs."""
     readers = _readers(state.predict, {str(value.name) for value in state.graph.inputs})
     writers = _writers(state.predict, {blob for _, blob in state.outputs})
     carried = {**state.states, **state.updates}
@@ -78,7 +78,7 @@ def _describe_blobs(state: Export) -> None:
 
 
 def _readers(net: NetDef, wanted: set[str]) -> dict[str, str]:
-    """The type of the first operator that reads each blob."""
+    """Return the type of the first operator that reads each blob."""
     readers: dict[str, str] = {}
     for op in net.op:
         if len(readers) == len(wanted):
@@ -89,7 +89,7 @@ def _readers(net: NetDef, wanted: set[str]) -> dict[str, str]:
 
 
 def _writers(net: NetDef, wanted: set[str]) -> dict[str, str]:
-    """The type of the last operator that writes each blob."""
+    """Return the type of the last operator that writes each blob."""
     writers: dict[str, str] = {}
     for op in reversed(net.op):
         if len(writers) == len(wanted):
@@ -101,7 +101,7 @@ def _writers(net: NetDef, wanted: set[str]) -> dict[str, str]:
 
 @cache
 def _version() -> str:
-    """The version of the installed distribution; empty where it runs from a bare source tree."""
+    """Return the version of the installed distribution; empty where it runs from a bare source tree."""
     try:
         return version(PRODUCER)
     except PackageNotFoundError:

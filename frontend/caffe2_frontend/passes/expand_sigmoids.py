@@ -41,7 +41,7 @@ class ExpandSigmoids(InPlacePass[Export]):
 
 
 def _sensitive(graph: ir.Graph) -> Iterator[ir.Node]:
-    """The sigmoids of float32 of which more than the absolute error matters: logarithms read what they make."""
+    """Yield the sigmoids of float32 of which more than the absolute error matters: logarithms read what they make."""
     waiting = [node.inputs[0] for node in all_nodes(graph) if node.op_type == "Log" and not node.domain]
     seen: set[ir.Value] = set()
     while waiting:

@@ -82,7 +82,7 @@ class FoldBatchNorm(InPlacePass[Export]):
 
 
 def _candidates(state: Export) -> Iterator[tuple[ir.Node, _Affine]]:
-    """The convolutions that are followed by a scale and shift of channels."""
+    """Yield the convolutions that are followed by a scale and shift of channels."""
     if state.model is None or not state.options.fold_batchnorm or state.updates or state.losses:
         return
     for node in state.graph:
@@ -92,7 +92,7 @@ def _candidates(state: Export) -> Iterator[tuple[ir.Node, _Affine]]:
 
 
 def _affine_after(conv: ir.Node) -> _Affine | None:
-    """The scale and shift after a convolution that can be folded into it."""
+    """Return the scale and shift after a convolution that can be folded into it."""
     weight = conv.inputs[1] if standard_type(conv) == "Conv" else None
     if weight is None or not all(map(_is_parameter, conv.inputs[1:])) or len(weight.uses()) > 1:
         return None
@@ -134,7 +134,7 @@ def _scale_and_shift(node: ir.Node, x: ir.Value, channels: int, spatial: int) ->
 
 
 def _per_channel(node: ir.Node, op_type: str, x: ir.Value, channels: int, spatial: int) -> Callable[[], Array] | None:
-    """The operand of ``x * operand`` or ``x + operand`` if it is one number for each channel of ``x``."""
+    """Return the operand of ``x * operand`` or ``x + operand`` if it is one number for each channel of ``x``."""
     others = [value for value in node.inputs if value is not x]
     if standard_type(node) != op_type or len(others) != 1 or not _is_parameter(others[0]):
         return None

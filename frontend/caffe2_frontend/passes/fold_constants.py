@@ -106,7 +106,7 @@ def _name(state: Export, folded: Sequence[_Folded]) -> None:
 
 
 def _derived_name(folded: _Folded, made: Mapping[ir.Value, _Folded]) -> str | None:
-    """``<operator>_W`` and the like for an operand of a recurrent operator, else ``<weight>_transposed`` and the like.
+    """Return ``<operator>_W`` and so on for operands of recurrent operators, else ``<weight>_transposed`` and so on.
 
     None for a constant of several weights, which keeps the name after the operator that it was made for.
     """
@@ -151,7 +151,7 @@ def _grows(node: ir.Node) -> bool:
 
 
 def _tensors(node: ir.Node, opset: int) -> list[ir.TensorProtocol]:
-    """The outputs as lazy tensors that run the node when they are read; strings are computed at once.
+    """Return the outputs as lazy tensors that run the node when they are read; strings are computed at once.
 
     A tensor that took too many runs of nodes is kept: what reads it would run all of them again, and a value that is
     read twice at each of n levels would be computed 2^n times.
@@ -194,6 +194,6 @@ def _tensors(node: ir.Node, opset: int) -> list[ir.TensorProtocol]:
 
 
 def _invalid(node: ir.Node, reason: str) -> ConversionError:
-    """The error of a node whose constants do not go together."""
+    """Return the error of a node whose constants do not go together."""
     found = Diagnostic("invalid-operands", f"{node.op_type} of constants {reason}", Location(node.name or "graph"))
     return ConversionError([found])

@@ -92,7 +92,7 @@ class LowerNet(FunctionalPass[Export]):
 
 
 def _choose_outputs(lowering: Lowering) -> list[Diagnostic]:
-    """The diagnostics, with what to type where outputs of the model keep recurrent nets from being fused."""
+    """Return the diagnostics, with what to type where outputs of the model keep recurrent nets from being fused."""
     slow = tuple(name for names in lowering.unfused.values() for name in names)
     kept = [name for name in lowering.outputs if name not in slow]
     if not slow or not kept:
@@ -102,7 +102,7 @@ def _choose_outputs(lowering: Lowering) -> list[Diagnostic]:
 
 
 def _omitted_outputs(lowering: Lowering) -> list[Diagnostic]:
-    """A note for each recurrent net without the rows of its cell state, with what to type to output them."""
+    """Return a note for each recurrent net without the rows of its cell state, with what to type to output them."""
     names = lowering.outputs
     return [
         Diagnostic(
@@ -118,7 +118,7 @@ def _omitted_outputs(lowering: Lowering) -> list[Diagnostic]:
 
 
 def _in_net_order(findings: list[Diagnostic], net: str) -> list[Diagnostic]:
-    """Each diagnostic once: those of the net in the order of its operators, after all others."""
+    """Return each diagnostic once: those of the net in the order of its operators, after all others."""
 
     def position(finding: Diagnostic) -> int:
         outermost = finding.location.outermost
@@ -157,7 +157,7 @@ def _graph_input(name: str, info: TensorInfo) -> ir.Value:
 
 
 def _named_sizes(inputs: list[ir.Value]) -> dict[str, tuple[ir.Value, int]]:
-    """The first input, and its axis, that has each named dim."""
+    """Return the first input, and its axis, that has each named dim."""
     found: dict[str, tuple[ir.Value, int]] = {}
     for value in inputs:
         for axis, dim in enumerate(value.shape or ()):
@@ -167,7 +167,7 @@ def _named_sizes(inputs: list[ir.Value]) -> dict[str, tuple[ir.Value, int]]:
 
 
 def _parameter(parameter: Parameter, constants: Constants) -> ir.Value:
-    """A parameter as a constant, read from its file whenever the model is written; strings are read at once.
+    """Return a parameter as a constant, read from its file whenever the model is written; strings are read at once.
 
     A small one is read once: to read it takes longer than to keep it costs.
     """
@@ -197,7 +197,7 @@ def _output(name: str, blob: str, scope: Scope, net: NetView, findings: list[Dia
 def _finish(
     name: str, inputs: list[ir.Value], outputs: list[tuple[str, ir.Value | None]], scope: Scope, traces: Traces
 ) -> ir.Graph:
-    """The graph, with each output under its own name; an input, a constant or a blob of another name gets an Identity.
+    """Return the graph, with each output under its own name; an input, a constant or a renamed blob gets an Identity.
 
     An input may be an output itself. Where an output is a later value of a blob that is an input, too, the input keeps
     its name, and the output gets a new one.
@@ -237,7 +237,7 @@ def _rename(value: ir.Value, name: str) -> None:
 
 
 def _passed_on(scope: Scope, value: ir.Value, writer: Trace | None) -> ir.Value:
-    """The output of an Identity of the value, with the metadata of the operator that writes the output."""
+    """Return the output of an Identity of the value, with the metadata of the operator that writes the output."""
     node = ir.Node("", "Identity", [value], num_outputs=1)
     scope.nodes.append(node)
     result = node.outputs[0]

@@ -90,7 +90,7 @@ def _backward(node: ir.Node) -> _Backward | None:
 
 
 def _lengths(node: ir.Node) -> ir.Value | None:
-    """The lengths of the rows; None if all are as long as the sequence."""
+    """Return the lengths of the rows; None if all are as long as the sequence."""
     lengths = node.inputs[_LENGTHS] if len(node.inputs) > _LENGTHS else None
     return None if lengths is None or ALL_STEPS in lengths.meta else lengths
 
@@ -105,7 +105,7 @@ def _is_reversal(node: ir.Node, lengths: ir.Value | None) -> bool:
 
 
 def _source(value: ir.Value | None) -> ir.Value | None:
-    """The lengths before they were cast and clipped to the length of the sequence."""
+    """Return the lengths before they were cast and clipped to the length of the sequence."""
     while value is not None:
         node = value.producer()
         if node is None or standard_type(node) not in ("Cast", "Min", "Max"):
@@ -115,7 +115,7 @@ def _source(value: ir.Value | None) -> ir.Value | None:
 
 
 def _only_reader(value: ir.Value, op_type: str) -> ir.Value | None:
-    """The output of the only node that reads a value, if the node has that type."""
+    """Return the output of the only node that reads a value, if the node has that type."""
     uses = value.uses()
     if len(uses) != 1 or value.is_graph_output():
         return None
@@ -124,7 +124,7 @@ def _only_reader(value: ir.Value, op_type: str) -> ir.Value | None:
 
 
 def _key(node: ir.Node) -> tuple[object, ...]:
-    """A key that two operators share if they can be merged into the two directions of one operator."""
+    """Return a key that two operators share if they can be merged into the two directions of one operator."""
     attributes = tuple(node.attributes[name].value if name in node.attributes else None for name in _SAME_IN_BOTH)
     given = tuple(i < len(node.inputs) and node.inputs[i] is not None for i in _STACKED_INPUTS)
     return node.op_type, node.inputs[0], _lengths(node), given, attributes

@@ -77,14 +77,14 @@ def _rename(graph: ir.Graph, nodes: Iterable[ir.Node], name_of: Callable[[str], 
 
 
 def _renamed(shape: ir.Shape, name_of: Callable[[str], int | str]) -> ir.Shape | None:
-    """The shape with other names; None if they are the same."""
+    """Return the shape with other names; None if they are the same."""
     old = [as_dim(dim) for dim in shape]
     new = [name_of(dim) if isinstance(dim, str) else dim for dim in old]
     return None if new == old else ir.Shape(new)
 
 
 def _values(graph: ir.Graph, nodes: Iterable[ir.Node]) -> Iterator[ir.Value]:
-    """The inputs and the values that nodes compute, in bodies too."""
+    """Yield the inputs and the values that nodes compute, in bodies too."""
     yield from graph.inputs
     for node in nodes:
         yield from node.outputs

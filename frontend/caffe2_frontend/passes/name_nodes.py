@@ -51,7 +51,7 @@ class NameNodes(InPlacePass[Export]):
 
 
 def _base(node: ir.Node, label: Label | None) -> tuple[str, bool]:
-    """The name of the node's operator, and whether the node is the one of several that has this name."""
+    """Return the name of the node's operator, and whether the node is the one of several that has this name."""
     if label is None:
         return next((value.name for value in node.outputs if value.name), node.op_type), False
     first = None if label.value is None else label.value.name

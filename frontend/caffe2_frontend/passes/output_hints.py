@@ -31,7 +31,7 @@ def with_output_hints(findings: Iterable[Diagnostic], state: Export, scope: Scop
 
 
 def _computed(state: Export, scope: Scope) -> Sequence[str]:
-    """The outputs of the model that operators compute, or the last blobs that they compute where there is none."""
+    """Return the outputs of the model that operators compute, or the last blobs that they compute if there is none."""
 
     def computed(blob: str) -> bool:
         value = scope.find(blob)

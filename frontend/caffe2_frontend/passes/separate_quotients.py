@@ -39,7 +39,7 @@ class SeparateQuotients(InPlacePass[Export]):
 
 
 def _fusible(graph: ir.Graph) -> Iterator[ir.Node]:
-    """The integer divisions of a constant 1 that a product reads."""
+    """Yield the integer divisions of a constant 1 that a product reads."""
     for node in all_nodes(graph):
         is_inverse = standard_type(node) == "Div" and _is_integer_one(node.inputs[0])
         if is_inverse and any(standard_type(user) == "Mul" for user in node.outputs[0].consumers()):

@@ -35,6 +35,6 @@ class SinkWeights(InPlacePass[Export]):
 
 
 def _read_constants(branch: ir.Graph, graph: ir.Graph) -> list[ir.Value]:
-    """Initializers of ``graph`` that nodes in ``branch`` read."""
+    """Return the initializers of ``graph`` that nodes in ``branch`` read."""
     read = dict.fromkeys(value for node in branch.all_nodes() for value in node.inputs if value is not None)
     return [value for value in read if graph.initializers.get(str(value.name)) is value]

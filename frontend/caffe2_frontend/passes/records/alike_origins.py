@@ -34,7 +34,7 @@ class ValueTypes:
         self._equal: dict[tuple[ir.DataType, tuple[int | str | None, ...] | None], ValueType] = {}
 
     def __call__(self, value: ir.Value) -> ValueType:
-        """The type of a value. Raises OpenRegionError if it is not that of a tensor."""
+        """Return the type of a value. Raises OpenRegionError if it is not that of a tensor."""
         value = self.typed(value)
         kind, shape = value.type, value.shape
         key = (id(kind), id(shape))
@@ -51,7 +51,7 @@ class ValueTypes:
         return found
 
     def typed(self, value: ir.Value) -> ir.Value:
-        """The value that has the type of a value as the converters knew it."""
+        """Return the value that has the type of a value as the converters knew it."""
         return self._known.get(value.name or "", value) if self._known else value
 
 
@@ -78,7 +78,7 @@ class AlikeOrigins:
     def key(
         self, trace: Trace, values: Sequence[ir.Value | None], outputs: Sequence[ir.Value | None]
     ) -> Hashable | None:
-        """The key of an operator with these operands and outputs, of which one is in the graph at least.
+        """Return the key of an operator with these operands and outputs, of which one is in the graph at least.
 
         None where the origin depends on other nodes, or on names.
         """
@@ -103,7 +103,7 @@ class AlikeOrigins:
         return node.domain, op_type, node.overload, len(node.outputs), attributes, read, places, kinds
 
     def _kind(self, value: ir.Value) -> Hashable:
-        """What is compared of a value, which one operator writes and others read."""
+        """Return what is compared of a value, which one operator writes and others read."""
         typed = self._type_of.typed(value)
         kind = self._kinds[value] = (id(typed.type), id(typed.shape), value.const_value is None)
         return kind
@@ -137,7 +137,7 @@ class AlikeOrigins:
 
 
 def as_written(op: OperatorDef) -> OperatorDef:
-    """The definition without the marks that the conversion to SSA puts on copies."""
+    """Return the definition without the marks that the conversion to SSA puts on copies."""
     if op.type not in _MAY_BE_MARKED:
         return op
     net = NetDef(op=[op])

@@ -109,7 +109,7 @@ class _Recorder:
         return _values(self.graph)
 
     def _now(self, blobs: Blobs) -> dict[str, ir.Value | None]:
-        """The values of the finished graph with the names of these: passes replaced values, but kept their names."""
+        """Return the values of the finished graph with the names of these: passes replaced values, but kept names."""
         graph = self.graph
         return {
             blob: value if value.graph is graph else self.values.get(value.name or "")
@@ -171,7 +171,7 @@ class _Recorder:
         return conditions, region.parts
 
     def _makers(self, trace: Trace, reads: _Reads) -> Iterable[OperatorDef]:
-        """The operators that write operands that are not tensors.
+        """Yield the operators that write operands that are not tensors.
 
         Raises OpenRegionError if others read these too, or if the init net makes them.
         """
@@ -222,7 +222,7 @@ class _Reads:
             self.passed = frozenset(number for value, number in self.numbers.items() if value.name in measured)
 
     def _gone(self, blob: str) -> Operand:
-        """An operand that is not in the graph: it was removed, or is not a tensor."""
+        """Return an operand that is not in the graph: it was removed, or is not a tensor."""
         value = (self.recorder.bound if self.trace.before is None else self.trace.before).get(blob)
         return Operand() if value is None else self._held(value.const_value, value)
 
@@ -233,7 +233,7 @@ class _Reads:
         return Operand(kind, held=ir.serde.serialize_tensor(tensor).SerializeToString(deterministic=True))
 
     def cut(self, _: int, value: ir.Value, reader: ir.Node) -> int | None:
-        """The index of an operand, None for another value. A value of which only dims are read becomes an operand."""
+        """Return an operand's index, None for another value. A value of which only dims are read becomes an operand."""
         number = self.numbers.get(value)
         if number is not None:
             return number
@@ -245,7 +245,7 @@ class _Reads:
         return number
 
     def checked(self, region: Region) -> list[Operand]:
-        """The operands as the nodes of the region read them."""
+        """Return the operands as the nodes of the region read them."""
         read = region.operands
         if not self.passed.issubset(read.values()):
             raise OpenRegionError
@@ -264,7 +264,7 @@ class _Reads:
         return Operand(self.recorder.type_of(value), name=str(value.name))
 
     def _constant(self, value: ir.Value, operand: Operand, region: Region) -> Operand:
-        """The operand with the digest of its contents, if the conversion depends on these."""
+        """Return the operand with the digest of its contents, if the conversion depends on these."""
         tensor = value.const_value
         assert tensor is not None
         tells = self._is_consulted(value) or any(node.op_type in SIZED_BY_NUMBERS for node in region.nodes)
@@ -285,7 +285,7 @@ def _by_name(
 
 
 def _values(graph: ir.Graph) -> dict[str, ir.Value]:
-    """The values that operators of the net can read: those of the graph, and constants that were moved into bodies."""
+    """Return the values that operators of the net can read: the graph's, and constants that were moved into bodies."""
     found = {str(value.name): value for value in (*graph.inputs, *graph.initializers.values())}
     for node in graph:
         for value in node.outputs:
@@ -303,7 +303,7 @@ def _constants(graph: ir.Graph) -> Iterable[ir.Value]:
 
 
 def _users(net: NetDef) -> Counter[str]:
-    """How many operators of the net read each blob, in bodies too."""
+    """Return how many operators of the net read each blob, in bodies too."""
     users: Counter[str] = Counter()
     for op in net.op:
         users.update(count_reads(NetDef(op=[op])).keys())

@@ -41,7 +41,7 @@ class RecordUpdates(InPlacePass[Export]):
 
 
 def _tensor(parameter: Parameter, dtype: ir.DataType | None) -> ir.TensorProtocol:
-    """The value of an input's type, read from its file when the model is written; strings are read at once."""
+    """Return the value of an input's type, read from its file when the model is written; strings are read at once."""
     if dtype is None or dtype is ir.DataType.STRING:
         return string_tensor(parameter.load())
     kind = dtype.numpy()
