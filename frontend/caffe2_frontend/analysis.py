@@ -39,7 +39,7 @@ ANALYSIS: Final[tuple[Pass[Export], ...]] = (
 def describe_inputs(
     predict_net: Message | bytes | Model, init_net: Message | bytes | None = None, options: ExportOptions = DEFAULTS
 ) -> Mapping[str, TensorInfo]:
-    """What is known of each input of a net, from the options, from the net, and from how operators read the input.
+    """Return what is known of each input of a net: from options, from the net, and from how operators read the input.
 
     Raises:
         NetFormatError: an argument is not a net.

@@ -43,7 +43,7 @@ class Report:
         return Counter(place.op_type for place in places)
 
     def summary(self) -> str:
-        """How many operators convert and do not, in one line or two."""
+        """Return how many operators convert and do not, in one line or two."""
         converted = sum(self.converted.values())
         line = f"{converted} operators convert; {'covered' if self.covered else 'not covered'}"
         refused = sum(self.refused.values())
@@ -62,7 +62,7 @@ class Report:
         return f"{first}\n{line}"
 
     def to_json(self) -> str:
-        """The report as JSON: ``covered``, ``converted`` and ``findings``."""
+        """Return the report as JSON: ``covered``, ``converted`` and ``findings``."""
         data = {
             "covered": self.covered,
             "converted": dict(sorted(self.converted.items())),

@@ -75,7 +75,7 @@ def infer_input_types(
 
 
 def _alike(op: OpView) -> tuple[str, ...]:
-    """The blobs of an operator that have one type."""
+    """Return the blobs of an operator that have one type."""
     if op.type in _ALIKE:
         return (*op.inputs, *op.outputs)
     if op.type in _COMPARISONS or op.type in _KEYED:
@@ -88,7 +88,7 @@ def _alike(op: OpView) -> tuple[str, ...]:
 
 
 def _told(op: OpView) -> Iterator[tuple[str, ir.DataType]]:
-    """The results of an operator of a known type."""
+    """Yield the results of an operator of a known type."""
     dtype = _RESULTS.get(op.type)
     if op.type in _CHOSEN:
         name, default = _CHOSEN[op.type]

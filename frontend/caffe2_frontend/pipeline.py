@@ -84,7 +84,7 @@ def finish(export: Export, *, origins: bool = True) -> ir.Model:
 
 
 def complete(export: Export, *, origins: bool = True) -> Export:
-    """:func:`finish`, with the whole state as the result: its findings include those of the second half."""
+    """Finish as :func:`finish` does, and return the whole state: its findings include those of the second half."""
     with CollectorPaused():
         if origins:
             return run_passes(COMPLETION, export, held=_ANALYZED)

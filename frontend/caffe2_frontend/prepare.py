@@ -37,7 +37,7 @@ from caffe2_frontend.training import Training, find_training
 
 
 def prepare(predict_net: Message | bytes | Model, init_net: Message | bytes | None, options: ExportOptions) -> Export:
-    """The state before the first pass; the arguments are those of :func:`caffe2_frontend.to_onnx`.
+    """Return the state before the first pass; the arguments are those of :func:`caffe2_frontend.to_onnx`.
 
     Raises:
         NetFormatError: an argument is not a net.
@@ -98,7 +98,7 @@ def prepare(predict_net: Message | bytes | Model, init_net: Message | bytes | No
 
 
 def _as_model(predict_net: Message | bytes | Model, init_net: Message | bytes | None) -> Model:
-    """The nets as a model; a plan becomes one net."""
+    """Return the nets as a model; a plan becomes one net."""
     if isinstance(predict_net, Model):
         return predict_net
     if isinstance(predict_net, Message) and type(predict_net).DESCRIPTOR.name == "PlanDef":
@@ -109,7 +109,7 @@ def _as_model(predict_net: Message | bytes | Model, init_net: Message | bytes | 
 def _wanted_outputs(
     model: Model, options: ExportOptions, states: Sequence[CarriedState], training: Training
 ) -> Sequence[str] | None:
-    """The outputs that the caller asks for, then last rows of carried states and updates; None for the net's own."""
+    """Return the outputs the caller asks for, then last rows of carried states and updates; None for the net's own."""
     if not states and not training.updated:
         return options.outputs
     wanted = (training.outputs or model.outputs) if options.outputs is None else options.outputs
@@ -117,7 +117,7 @@ def _wanted_outputs(
 
 
 def _stored_infos(net: NetDef) -> dict[str, TensorInfo]:
-    """The types of inputs that an import stored in the net."""
+    """Return the types of inputs that an import stored in the net."""
     infos = {name: type_info(known) for name, known in read_input_types(net).items()}
     for name, how in read_input_quantization(net).items():
         infos[name] = replace(infos[name], quantization=how)
@@ -125,7 +125,7 @@ def _stored_infos(net: NetDef) -> dict[str, TensorInfo]:
 
 
 def _defaults(model: Model, options: ExportOptions, stored: Mapping[str, TensorInfo]) -> dict[str, Parameter]:
-    """The parameters that are inputs with defaults: an import described them as inputs, and the caller does not."""
+    """Return the parameters that are inputs with defaults: an import described them as inputs, the caller does not."""
     if not options.defaults:
         return {}
     parameters, declared = model.init.parameters, set(model.predict_net.external_input)
@@ -136,7 +136,7 @@ def _defaults(model: Model, options: ExportOptions, stored: Mapping[str, TensorI
 def _describe_declared(
     net: NetDef, init: InitNet, given: Mapping[str, TensorInfo], stored: Mapping[str, TensorInfo]
 ) -> dict[str, TensorInfo]:
-    """What is known of the inputs: from the caller, from fills in the init net, and from an import."""
+    """Return what is known of the inputs: from the caller, from fills in the init net, and from an import."""
     inputs = dict(given)
     for name, placeholder in init.placeholders.items():
         if name not in inputs and name in net.external_input:
@@ -148,7 +148,7 @@ def _describe_declared(
 
 
 def _info_of_fill(fill: Parameter) -> TensorInfo:
-    """What the fill of an input tells: its rank, and a type that is not float32, which exporters write for any type."""
+    """Return what an input's fill tells: its rank, and its type unless float32, which exporters write for any type."""
     dtype = None if fill.dtype == np.float32 else onnx_dtype(fill.dtype)
     shape = None if fill.shape in PLACEHOLDER_SHAPES else (None,) * len(fill.shape)
     quantization = None if fill.scale is None else Quantization(fill.scale, fill.zero_point or 0)
@@ -156,7 +156,7 @@ def _info_of_fill(fill: Parameter) -> TensorInfo:
 
 
 def _working_opset(net: NetDef, opsets: Mapping[str, int]) -> int:
-    """The opset in which the graph is built: that of the ONNX operators in the net, if there are any.
+    """Return the opset in which the graph is built: that of the ONNX operators in the net, if there are any.
 
     Raises OptionError where the net's Caffe2 operators need a later one.
     """
@@ -171,11 +171,10 @@ def _working_opset(net: NetDef, opsets: Mapping[str, int]) -> int:
 def _declare_blobs(
     model: Model, init: InitNet, given: Mapping[str, TensorInfo], outputs: Sequence[str] | None
 ) -> NetDef:
-    """A copy of the net that declares all its inputs and outputs.
+    """Return a copy of the net that declares all its inputs and outputs.
 
     Inputs are the declared ones (without a declaration, blobs that are read before they are written), the blobs that
-    the init net fills, and those that the caller describes. Outputs are those of
-    :func:`net_outputs`.
+    the init net fills, and those that the caller describes. Outputs are those of :func:`net_outputs`.
     """
     predict = model.predict_net
     net = NetDef()
@@ -200,7 +199,7 @@ def _declare_blobs(
 
 
 def _unwritten(net: NetDef, names: Sequence[str]) -> list[str]:
-    """Those of some blobs that no operator of the net writes."""
+    """Return those of some blobs that no operator of the net writes."""
     missing = set(names)
     for op in reversed(net.op):
         if not missing:

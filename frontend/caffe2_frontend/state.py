@@ -27,7 +27,7 @@ IR_VERSION: Final = 9
 
 
 def ir_version(opset: int) -> int:
-    """The version of ONNX's file format that goes with an opset."""
+    """Return the version of ONNX's file format that goes with an opset."""
     if opset <= WORKING_OPSET:
         return IR_VERSION
     return int(find_min_ir_version_for([onnx.OperatorSetIdProto(domain="", version=opset)]))
@@ -109,11 +109,11 @@ class Export:
         return self.model.graph
 
     def numbered(self) -> Iterator[tuple[int, OpView]]:
-        """The operators of the net, each with its index in the caller's net."""
+        """Return the operators of the net, each with its index in the caller's net."""
         ops = self.net.ops
         return zip(self.indices or range(len(ops)), ops, strict=True)
 
     def fingerprint(self) -> Hashable:
-        """A value that differs after a change of the nets, the model or the diagnostics; weights are not read."""
+        """Return a value that differs after a change of nets, model or diagnostics; weights are not read."""
         model = None if self.model is None else model_fingerprint(self.model)
         return self.predict.SerializeToString(deterministic=True), tuple(self.inputs.items()), self.findings, model

@@ -100,7 +100,7 @@ class _Trials:
                 )
 
     def _moves(self, names: list[str]) -> Iterator[Infos]:
-        """Other types of all inputs that operators with errors read, then other ranks and types of single ones."""
+        """Yield other types of all inputs that operators with errors read, then ranks and types of single ones."""
         failed = self._failed() if self.described else set()
         readers = [reader for i, op in self.best.numbered() if i in failed for reader in (op, *inner_operators(op))]
         read = {name for op in readers for name in op.inputs}
@@ -114,7 +114,7 @@ class _Trials:
             yield from ({name: replace(info, dtype=dtype)} for dtype in _DTYPES if name in typed)
 
     def _failed(self) -> set[int | None]:
-        """The indices of the operators with errors that another description may mend."""
+        """Return the indices of the operators with errors that another description may mend."""
         return {f.location.outermost.index for f in _errors(self.best) if f.code in _MENDABLE}
 
     def _try(self, described: Infos) -> bool:
@@ -137,7 +137,7 @@ class _Trials:
 
 
 def _score(export: Export) -> tuple[int, int]:
-    """The less the better: operators that were not converted, and errors."""
+    """Return a score, the less the better: operators that were not converted, and errors."""
     return -sum(export.covered.values()), sum(1 for _ in _errors(export))
 
 
@@ -150,7 +150,7 @@ def _errors(export: Export) -> Iterator[Diagnostic]:
 
 
 def _hinted(findings: Iterable[Diagnostic], asked: Mapping[Diagnostic, str], trials: _Trials) -> Iterator[Diagnostic]:
-    """The diagnostics; the first that asks for an input has what was found of inputs that no other asks for, too."""
+    """Yield the diagnostics; the first that asks for an input has what was found of those no other asks for, too."""
     others = [name for name in trials.described if name not in asked.values()]
     scales = trials.best.wanted_scales
     known = {n: i.merged(TensorInfo(quantization=scales.get(n))) for n, i in trials.best.inputs.items()}

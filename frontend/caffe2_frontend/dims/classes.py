@@ -14,7 +14,7 @@ class DimClasses(Classes):
         self._contradictory: set[str] = set()
 
     def join(self, first: int | str, second: int | str) -> bool:
-        """Record that two dims are equal. Returns whether that was new.
+        """Record that two dims are equal. Return whether that was new.
 
         A class that would have two sizes loses both: the model cannot run, which is not decided here.
         """
@@ -35,7 +35,7 @@ class DimClasses(Classes):
         return True
 
     def size(self, symbol: str) -> int | None:
-        """The size of a dim, None where it is unknown."""
+        """Return the size of a dim, None where it is unknown."""
         return self._sizes.get(self.root(symbol))
 
     def _set_size(self, root: str, size: int) -> bool:

@@ -29,7 +29,7 @@ class _Completed:
 
 
 def complete_shapes(graph: ir.Graph, opset: int) -> bool:
-    """Fill unknown dims of a graph's values, and of its bodies, in the order of the nodes. Returns whether any changed.
+    """Fill unknown dims of a graph's values, and of its bodies, in the order of the nodes. Return whether any changed.
 
     Known dims stay. Every node is visited once; of the nodes with incomplete outputs that are alike, one is inferred.
     """
@@ -44,7 +44,7 @@ class _Completion:
         self._complete: dict[int, ir.Shape] = {}  # by id, which many values share; held, so that ids stay unique
 
     def complete(self, graph: ir.Graph) -> bool:
-        """Complete the shapes of a graph; returns whether any changed."""
+        """Complete the shapes of a graph; return whether any changed."""
         changed = False
         for node in graph:
             if node.op_type in BODIES:
@@ -70,7 +70,7 @@ class _Completion:
         return False
 
     def _inferred(self, node: ir.Node, key: Hashable | None) -> _Completed:
-        """The completed shapes of a node's outputs, known by a key from now on. Equal ones are one object."""
+        """Return the completed shapes of a node's outputs, known by a key from now on. Equal ones are one object."""
         given = [value.shape for value in (*node.inputs, *node.outputs) if value is not None]
         changes = [_fill(*pair) for pair in zip(node.outputs, _inferred(node, self._opset), strict=True)]
         shapes = [value.shape for value in node.outputs]
@@ -82,7 +82,7 @@ class _Completion:
 
 
 def _key(node: ir.Node) -> Hashable | None:
-    """What the shapes of a node's outputs follow from, by id; None where they follow from other nodes too.
+    """Return what the shapes of a node's outputs follow from, by id; None where they follow from other nodes too.
 
     The graph holds attributes, types and constants. Of these, integers and the numbers of few operators affect shapes.
     """
@@ -119,7 +119,7 @@ def _fill(value: ir.Value, shape: ir.Shape | None) -> bool:
 
 
 def _inferred(node: ir.Node, opset: int) -> Sequence[ir.Shape | None]:
-    """The shapes of a node's outputs, as far as they follow from its operands."""
+    """Return the shapes of a node's outputs, as far as they follow from its operands."""
     if node.domain:
         return [None] * len(node.outputs)
     known = _KNOWN.get(node.op_type)
@@ -141,7 +141,7 @@ def _inferred_by_onnx(node: ir.Node, opset: int) -> Sequence[ir.Shape | None]:
 
 
 def _counted(size: Dim) -> Dim:
-    """How many steps there are up to a limit: none up to a negative one."""
+    """Return how many steps there are up to a limit: none up to a negative one."""
     return max(size, 0) if isinstance(size, int) else size
 
 
@@ -213,7 +213,7 @@ def _some(dim: int | ir.SymbolicDim | None) -> int | ir.SymbolicDim:
 
 
 def _branches(node: ir.Node) -> list[ir.Shape | None] | None:
-    """An If has the dims in which both branches agree."""
+    """Return the dims in which both branches of an If agree."""
     then, other = (node.attributes[name].as_graph().outputs for name in ("then_branch", "else_branch"))
     return [_common(a.shape, b.shape) for a, b in zip(then, other, strict=True)]
 
@@ -225,7 +225,7 @@ def _common(a: ir.Shape | None, b: ir.Shape | None) -> ir.Shape | None:
 
 
 def _scanned(node: ir.Node) -> list[ir.Shape | None] | None:
-    """A Scan keeps the shapes of states, and stacks rows along axis 0."""
+    """Return the shapes of a Scan's states, which it keeps; rows are stacked along axis 0."""
     if "scan_input_axes" in node.attributes or "scan_output_axes" in node.attributes:
         return None
     body = node.attributes["body"].as_graph()
@@ -237,7 +237,7 @@ def _scanned(node: ir.Node) -> list[ir.Shape | None] | None:
 
 
 def _looped(node: ir.Node) -> list[ir.Shape | None] | None:
-    """A Loop has the dims in which the states before the first and after a step agree, and stacks rows along axis 0."""
+    """Return the dims in which a Loop's states before and after a step agree; rows are stacked along axis 0."""
     body = node.attributes["body"].as_graph()
     states = len(node.inputs) - 2
     finals = zip(node.inputs[2:], body.inputs[2:], body.outputs[1:], strict=False)
@@ -258,7 +258,7 @@ def _stacked(steps: int | ir.SymbolicDim | None, row: ir.Shape | None) -> ir.Sha
 
 
 def _describe_formals(node: ir.Node, body: ir.Graph) -> None:
-    """The shapes of a Scan's formal inputs follow from its operands; those of a Loop's may change from step to step."""
+    """Give a Scan's formal inputs the shapes that follow from its operands; a Loop's may change from step to step."""
     if node.op_type != "Scan" or node.domain or "scan_input_axes" in node.attributes:
         return
     states = len(node.inputs) - node.attributes["num_scan_inputs"].as_int()

@@ -27,7 +27,7 @@ def has_equalities(node: ir.Node) -> bool:
 
 
 def equalities(node: ir.Node) -> Pairs:
-    """Pairs of dims that are equal in every run of the node; None for a dim that is unknown."""
+    """Return the pairs of dims that are equal in every run of the node; None for a dim that is unknown."""
     rule = _RULES.get(node.op_type) if not node.domain else None
     return iter(()) if rule is None else rule(node)
 
@@ -38,7 +38,7 @@ def has_roles(node: ir.Node) -> bool:
 
 
 def roles(node: ir.Node) -> Iterator[tuple[str, str]]:
-    """Symbolic dims of the node's data operand with their usual names."""
+    """Yield the symbolic dims of the node's data operand with their usual names."""
     if not has_roles(node) or not node.inputs:
         return
     first = node.inputs[0]
@@ -52,7 +52,7 @@ def roles(node: ir.Node) -> Iterator[tuple[str, str]]:
 
 
 def _dim(node: ir.Node, index: int, axis: int) -> Dim:
-    """A dim of an operand; None where the operand or the dim is missing or unknown."""
+    """Return a dim of an operand; None where the operand or the dim is missing or unknown."""
     value = node.inputs[index] if index < len(node.inputs) else None
     shape = None if value is None else value.shape
     if shape is None or not -len(shape) <= axis < len(shape):
@@ -115,7 +115,7 @@ def _concat(node: ir.Node) -> Pairs:
 
 
 def _scan(node: ir.Node) -> Pairs:
-    """All sequences have the same length; a state keeps its shape. Other axes than 0 are never exported."""
+    """Yield the lengths of sequences, and dims of states, in pairs. Other axes than 0 are never exported."""
     if "scan_input_axes" in node.attributes:
         return
     body = node.attributes["body"].as_graph()

@@ -19,7 +19,7 @@ _KEEP: Final = frozenset({"Cast", "Identity", "Squeeze", "Unsqueeze"})
 
 
 def sizes(value: ir.Value | None) -> list[Dim] | None:
-    """The elements of a scalar or vector of integers, each a number, the name of a dim, or None; None if unknown."""
+    """Return the elements of a scalar or vector of integers, each a number, a dim's name, or None; None if unknown."""
     return _Sizes().of(value, _MOST_NODES)
 
 
@@ -30,7 +30,7 @@ class _Sizes:
         self._found: dict[ir.Value, list[Dim] | None] = {}
 
     def of(self, value: ir.Value | None, depth: int) -> list[Dim] | None:
-        """The elements of a value, which at most ``depth`` nodes compute one after another."""
+        """Return the elements of a value, which at most ``depth`` nodes compute one after another."""
         if value is None or not depth:
             return None
         if value not in self._found:
@@ -85,7 +85,7 @@ def _picked(data: Sequence[Dim], indices: Sequence[Dim]) -> list[Dim] | None:
 
 
 def _slice(operands: _Operands) -> list[Dim] | None:
-    """A slice of a vector of sizes, with constant bounds."""
+    """Return a slice of a vector of sizes, with constant bounds."""
     if len(operands) < 3:
         return None
     data, *bounds = operands

@@ -19,8 +19,8 @@ from caffe2_frontend.state import Export
 _FLOATS: Final = frozenset({ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16, ir.DataType.BFLOAT16})
 _INTEGERS: Final = frozenset({ir.DataType.INT32, ir.DataType.INT64, ir.DataType.INT16, ir.DataType.INT8})
 _KINDS: Final = (_FLOATS, _INTEGERS)
-# Real Caffe2 takes operands of other kinds than the usual one: it reads their shape alone,
-# does not check the type, or computes with booleans too.
+# Real Caffe2 takes operands of other kinds than the usual one: it reads their shape alone, does not check the type, or
+# computes with booleans too.
 _UNCHECKED: Final = frozenset({
     "ATen", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BoxWithNMSLimit", "Col2Im", "GatherPadding", "ONNXWhile",
     "PairWiseLoss", "QuantDecode", "RMACRegions", "RemoveDataBlocks", "StringJoin", "WeightedSample",

@@ -20,7 +20,7 @@ class KnownShapes:
         self.changed: set[str] = set(shapes)
 
     def shape(self, name: str) -> tuple[Dim, ...] | None:
-        """The shape of a blob; None if its rank is unknown."""
+        """Return the shape of a blob; None if its rank is unknown."""
         return self._shapes.get(name)
 
     def set_shape(self, name: str, shape: Sequence[Dim]) -> None:

@@ -41,6 +41,6 @@ class DimFacts:
 
 
 def as_dim(dim: ir.SymbolicDim | Dim) -> Dim:
-    """A dim of an ONNX shape as a number, a name, or None where it is unknown."""
+    """Return a dim of an ONNX shape as a number, a name, or None where it is unknown."""
     # An integer is tested first: whether it is a SymbolicDim, a protocol's class, takes ten times as long.
     return dim if dim is None or isinstance(dim, int | str) else dim.value

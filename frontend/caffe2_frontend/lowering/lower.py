@@ -190,7 +190,7 @@ class Lowering:
         )
 
     def _expected(self, view: OpView, name: str) -> TensorInfo:
-        """What an operator expects of a blob that it reads."""
+        """Return what an operator expects of a blob that it reads."""
         expected = self.expectations.get(view.type)
         try:
             return TensorInfo() if expected is None else expected(view, view.inputs.index(name))

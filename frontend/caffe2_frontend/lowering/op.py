@@ -66,7 +66,7 @@ class Op(OperatorBase[ir.Value]):
         return tuple(self.input(i) for i in range(len(self.view.inputs)))
 
     def input(self, index: int) -> Value:
-        """Operand ``index``; a missing one is a finding."""
+        """Return operand ``index``; a missing one is a finding."""
         if not -len(self.view.inputs) <= index < len(self.view.inputs):
             self.unsupported(
                 f"input {index} is missing: the operator lists {len(self.view.inputs)}", code="missing-input"
@@ -82,7 +82,7 @@ class Op(OperatorBase[ir.Value]):
         return index < len(self.view.inputs)
 
     def optional(self, index: int) -> Value | None:
-        """Operand ``index``, or None where it is not given."""
+        """Return operand ``index``, or None where it is not given."""
         return self.input(index) if self.has_input(index) else None
 
     @property
@@ -101,7 +101,7 @@ class Op(OperatorBase[ir.Value]):
     # What inference knows
 
     def known(self, value: Value) -> Array | None:
-        """The contents of a parameter or constant, else None; records that the emitted nodes depend on them."""
+        """Return the contents of a parameter or constant, else None; record that the emitted nodes depend on them."""
         if value.const_value is not None:
             self.lowering.consulted.setdefault(value, None)
         return super().known(value)
@@ -122,7 +122,7 @@ class Op(OperatorBase[ir.Value]):
     # Emission
 
     def const(self, array: Any, dtype: Any = None) -> Value:
-        """A constant; ``dtype`` is a NumPy dtype, an ONNX type, or the value whose type it shall have.
+        """Return a constant; ``dtype`` is a NumPy dtype, an ONNX type, or the value whose type it shall have.
 
         A number that the type does not hold refuses the operator.
         """
@@ -212,7 +212,7 @@ class Op(OperatorBase[ir.Value]):
     # Bodies
 
     def inside(self, scope: Scope) -> Op:
-        """This operator, emitting into a body's scope."""
+        """Return this operator, emitting into a body's scope."""
         return Op(self.view, scope, self.location, self.lowering)
 
     def lower_body(self, net: NetDef, scope: Scope, name: str) -> None:
@@ -230,7 +230,7 @@ def _fits(value: Any) -> bool:
 
 
 def merge_shapes(inferred: ir.Shape | None, stated: Sequence[Any]) -> ir.Shape:
-    """The dims of a converter's statement, with unknown ones filled from inference."""
+    """Return the dims of a converter's statement, with unknown ones filled from inference."""
     stated_shape = ir.Shape(stated)
     if inferred is None or len(inferred) != len(stated_shape):
         return stated_shape

@@ -25,7 +25,7 @@ class BlobReads:
     """Who reads the blobs of a net and its sub-nets. The net must not change meanwhile."""
 
     def __init__(self, net: NetDef | None = None, outputs: Iterable[str] = ()) -> None:
-        """``outputs`` are the blobs that the caller reads."""
+        """Count also the reads of the caller: those of the blobs ``outputs``."""
         self._net = NetDef() if net is None else net
         self._outputs = tuple(outputs)
 

@@ -42,7 +42,7 @@ class Constants:
         return value
 
     def shape(self, dims: tuple[int, ...]) -> ir.Shape:
-        """The shape with these dims: always one object."""
+        """Return the shape with these dims: always one object."""
         known = self._shapes.get(dims)
         if known is None:
             known = self._shapes[dims] = ir.Shape(dims)

@@ -75,7 +75,7 @@ class Stamps:
         self._numbers: dict[Hashable, int] = {}
 
     def find(self, view: OpView, scope: Scope) -> tuple[Hashable, list[Value], Stamp | None]:
-        """What the nodes of an operator of a uniform type depend on, its operands, and the stamp of this key.
+        """Return what the nodes of an operator of a uniform type depend on, its operands, and the stamp of this key.
 
         The key is None where that is not known, and where operators of the key are converted one by one.
         """
@@ -106,7 +106,7 @@ class Stamps:
     def describe(
         self, operands: Sequence[Value], nodes: Sequence[ir.Node], outputs: Sequence[Value | None]
     ) -> Stamp | None:
-        """The stamp of some nodes; None if they read a value that other operators do not have."""
+        """Return the stamp of some nodes; None if they read a value that other operators do not have."""
         made = [*operands, *(value for node in nodes for value in node.outputs)]
         numbers = {value: number for number, value in reversed([*enumerate(made)])}
         read = [value for node in nodes for value in node.inputs]
@@ -132,7 +132,7 @@ class Stamps:
         return Stamp(tuple(recorded), refs(outputs), is_one_node)
 
     def _kind(self, value: Value) -> int | None:
-        """The number of what is known of a value; None where converters may know more than stamps depend on.
+        """Return the number of what is known of a value; None where converters may know more than stamps depend on.
 
         They follow computed sizes back to the nodes that make them, and read the quantization of Int8 tensors, which
         is in the data that onnx_ir keeps of a value.

@@ -101,7 +101,7 @@ class Traces:
 
 
 def _location(value: ir.Value) -> str:
-    """The location of the operator of the main net whose nodes compute a value."""
+    """Return the location of the operator of the main net whose nodes compute a value."""
     node = value.producer()
     return "" if node is None else node.metadata_props.get(LOCATION_KEY, "").partition(" > ")[0]
 

@@ -69,13 +69,13 @@ def reasons() -> Mapping[str, str]:
 
 
 def unknown_reason(op_type: str) -> str:
-    """Why an operator type is not converted, as a sentence."""
+    """Return why an operator type is not converted, as a sentence."""
     reason = unsupported_reason(op_type)
     return f"operator {op_type!r} has no conversion" + (f": {reason}" if reason else "")
 
 
 def unknown_hint(op_type: str) -> str:
-    """What the user can do about an operator type that is not converted."""
+    """Return what the user can do about an operator type that is not converted."""
     if op_type == "Load":
         return (
             "put the database into the folder of the net, or give its folder: --databases DIR, "
