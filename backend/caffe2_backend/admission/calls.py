@@ -16,7 +16,7 @@ _Function = tuple[str, str, str]
 
 
 def check_calls(model: onnx.ModelProto, scopes: Sequence[Scope]) -> Iterator[Diagnostic]:
-    """Functions are defined once, and call each other without cycles and not through too many levels."""
+    """Check that functions are defined once, and call each other without cycles and not through too many levels."""
     by_name: dict[_Function, onnx.FunctionProto] = {}
     for function in model.functions:
         key = (plain_domain(function.domain), function.name, function.overload)
@@ -44,7 +44,7 @@ def check_calls(model: onnx.ModelProto, scopes: Sequence[Scope]) -> Iterator[Dia
 
 
 def _check_operands(scopes: Sequence[Scope], by_name: Mapping[_Function, onnx.FunctionProto]) -> Iterator[Diagnostic]:
-    """A call has no more inputs and outputs than the function."""
+    """Check that a call has no more inputs and outputs than the function."""
     for scope in scopes:
         for index, node in enumerate(scope.nodes):
             function = by_name.get((plain_domain(node.domain), node.op_type, node.overload))
@@ -59,7 +59,7 @@ def _check_operands(scopes: Sequence[Scope], by_name: Mapping[_Function, onnx.Fu
 def _check_expansion(
     model: onnx.ModelProto, scopes: Sequence[Scope], calls: Mapping[_Function, set[_Function]]
 ) -> Iterator[Diagnostic]:
-    """Inlining functions that call each other twice at every level makes exponentially many nodes."""
+    """Check how many nodes inlining makes: exponentially many if functions call each other twice at every level."""
     nodes: dict[_Function | None, Counter[_Function]] = defaultdict(Counter)
     for scope in scopes:
         root = (scope.root or scope).proto

@@ -38,7 +38,7 @@ class Extent:
     length: int
 
     def read(self) -> bytes:
-        """The bytes. Raises ExternalDataError where the file is not what it was, or cannot be read."""
+        """Return the bytes. Raises ExternalDataError where the file is not what it was, or cannot be read."""
         try:
             file = os.open(Path(self.folder, self.location), _OPEN)
             with os.fdopen(file, "rb") as opened:
@@ -58,12 +58,12 @@ def is_external(tensor: onnx.TensorProto) -> bool:
 
 
 def location_of(tensor: onnx.TensorProto) -> str:
-    """The file that an external tensor names. Raises ExternalDataError."""
+    """Return the file that an external tensor names. Raises ExternalDataError."""
     return _entries(tensor).get("location", "")
 
 
 def extent_of(tensor: onnx.TensorProto, folder: str | None) -> Extent:
-    """Where the values of an external tensor are, in ``folder``. Raises ExternalDataError."""
+    """Return where the values of an external tensor are, in ``folder``. Raises ExternalDataError."""
     entries = _entries(tensor)
     dtype = ir.DataType(tensor.data_type)
     if dtype == ir.DataType.STRING:
@@ -74,7 +74,7 @@ def extent_of(tensor: onnx.TensorProto, folder: str | None) -> Extent:
 
 
 def _entries(tensor: onnx.TensorProto) -> dict[str, str]:
-    """How a tensor describes where its values are. Raises ExternalDataError if it does not do so in text."""
+    """Return how a tensor describes where its values are. Raises ExternalDataError if it does not do so in text."""
     entries: dict[str, str] = {}
     for entry in tensor.external_data:
         if entry.key in entries:
@@ -86,7 +86,7 @@ def _entries(tensor: onnx.TensorProto) -> dict[str, str]:
 
 
 def extent_of_ir(tensor: ir.ExternalTensor, folder: str | None) -> Extent:
-    """:func:`extent_of` for a tensor of onnx_ir, whose own folder counts where it has one."""
+    """Return the extent as :func:`extent_of`, of a tensor of onnx_ir, whose own folder counts where it has one."""
     own = os.fspath(tensor.base_dir)
     if tensor.dtype == ir.DataType.STRING:
         raise ExternalDataError("strings cannot be external data")

@@ -30,7 +30,7 @@ class Folder:
 
     @classmethod
     def of(cls, folder: Location | None) -> Folder:
-        """The folder at a path or URL."""
+        """Return the folder at a path or URL."""
         if folder is None:
             return cls(None)
         where = locate(folder)
@@ -40,11 +40,11 @@ class Folder:
 
     @classmethod
     def of_model(cls, model: AnyPath) -> Folder:
-        """The folder that the file of a model is in."""
+        """Return the folder that the file of a model is in."""
         return cls.of(model.parent)
 
     def extent_of(self, tensor: onnx.TensorProto) -> Extent:
-        """Where the values of an external tensor are. Raises ExternalDataError."""
+        """Return where the values of an external tensor are. Raises ExternalDataError."""
         if self.remote is not None:
             location = location_of(tensor)
             check_spelling(location)

@@ -29,7 +29,7 @@ class _Scope:
         return replace(self.location, index=index, op_type=node.op_type, op_name=node.name or "")
 
     def fault(self, value: ir.Value | None, index: int, location: Location, what: str) -> Iterator[Diagnostic]:
-        """An error where the node at ``index`` cannot read a value."""
+        """Yield an error where the node at ``index`` cannot read a value."""
         scope = self
         name = None if value is None else value.name
         while True:
@@ -45,7 +45,7 @@ class _Scope:
 
 
 def admit_ir(model: ir.Model, folder: str | None) -> ir.Model:
-    """A model of the caller's own, checked; only large weights of the main graph are still external.
+    """Return a model of the caller's own, checked; only large weights of the main graph are still external.
 
     Args:
         model: the model. It is not changed.
@@ -60,7 +60,7 @@ def admit_ir(model: ir.Model, folder: str | None) -> ir.Model:
 
 
 def _scopes(model: ir.Model) -> list[_Scope]:
-    """All graphs, functions and bodies, each after what encloses it, without recursion."""
+    """Return all graphs, functions and bodies, each after what encloses it, without recursion."""
     roots: list[_Graph] = [model.graph, *model.functions.values()]
     waiting = [_Scope(graph, Location(graph.name or "graph")) for graph in reversed(roots)]
     found = []

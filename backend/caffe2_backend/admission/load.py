@@ -37,7 +37,7 @@ _HEAD: Final = 4096
 
 
 def load_ir(model: OnnxModel, base_dir: Location | None = None) -> ir.Model:
-    """An onnx_ir model of the caller's own; large weights of the main graph are read when they are used.
+    """Return an onnx_ir model of the caller's own; large weights of the main graph are read when they are used.
 
     Args:
         model: the model. It is not changed.
@@ -86,7 +86,7 @@ def load_ir(model: OnnxModel, base_dir: Location | None = None) -> ir.Model:
 
 
 def load_proto(model: OnnxProto, base_dir: Location | None = None) -> onnx.ModelProto:
-    """A ModelProto with all values in it; where nothing is amiss and none are external, the given one.
+    """Return a ModelProto with all values in it; where nothing is amiss and none are external, the given one.
 
     Arguments and errors are those of :func:`load_ir`; sparse tensors are accepted.
     """
@@ -103,7 +103,7 @@ def load_proto(model: OnnxProto, base_dir: Location | None = None) -> onnx.Model
 
 
 def load_graph(path: Location) -> onnx.ModelProto:
-    """A ModelProto whose values are not read, and need not be there. Raises as :func:`load_ir`."""
+    """Return a ModelProto whose values are not read, and need not be there. Raises as :func:`load_ir`."""
     return _admitted(locate(path), values=False)[0]
 
 
@@ -120,7 +120,7 @@ def admit_file(path: Location) -> AdmittedFile:
 
 
 def _admitted(model: onnx.ModelProto | bytes | AnyPath, *, values: bool = True) -> tuple[onnx.ModelProto, list[Scope]]:
-    """A model with well-formed graphs in topological order; the given one where it is that.
+    """Return a model with well-formed graphs in topological order; the given one where it is that.
 
     ``values``: whether its tensors must have the values that their shapes ask for.
     """
@@ -146,7 +146,7 @@ def _admitted(model: onnx.ModelProto | bytes | AnyPath, *, values: bool = True) 
 
 
 def _deserialized(proto: onnx.ModelProto, *, is_given: bool) -> ir.Model:
-    """The model as onnx_ir reads it; changes to it do not reach a message that was given.
+    """Return the model as onnx_ir reads it; changes to it do not reach a message that was given.
 
     Raises ConversionError for what onnx_ir does not accept.
     """
@@ -190,7 +190,7 @@ def _parsed(model: onnx.ModelProto | bytes | AnyPath) -> onnx.ModelProto:
 
 
 def _damage(model: onnx.ModelProto | bytes | AnyPath, head: bytes, error: Exception) -> str:
-    """Why a model could not be parsed, in a sentence of this project: parsers name their own message types."""
+    """Return why a model could not be parsed, in a sentence of this project: parsers name their own message types."""
     mistaken = mistaken_for_model(head)
     if mistaken is not None:
         return mistaken
@@ -203,12 +203,12 @@ def _damage(model: onnx.ModelProto | bytes | AnyPath, head: bytes, error: Except
 
 
 def _format_of(path: AnyPath) -> str:
-    """The format of a model that is named after it."""
+    """Return the format of a model that is named after it."""
     return onnx.serialization.registry.get_format_from_file_extension(path.suffix) or "protobuf"
 
 
 def _external(scopes: Sequence[Scope], folder: Folder) -> list[_Found]:
-    """The external tensors of a model, and where their values are. Raises ConversionError."""
+    """Return the external tensors of a model, and where their values are. Raises ConversionError."""
     found, faults = [], []
     for scope in scopes:
         for tensor, what, location in tensors_of(scope):

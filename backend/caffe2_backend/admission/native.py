@@ -50,7 +50,7 @@ def check_native(scope: Scope) -> Iterator[Diagnostic]:
 
 
 def _tensors(scope: Scope) -> _Tensors:
-    """The constants that a scope sees, by name, the innermost of a name."""
+    """Return the constants that a scope sees, by name, the innermost of a name."""
     found: dict[str, onnx.TensorProto] = {}
     at: Scope | None = scope
     while at is not None:
@@ -64,7 +64,7 @@ def _tensors(scope: Scope) -> _Tensors:
 
 
 def _declared(scope: Scope, tensors: _Tensors) -> Mapping[str, Dims]:
-    """The dims that a scope knows of values, by name."""
+    """Return the dims that a scope knows of values, by name."""
     found: dict[str, Dims] = {}
     at: Scope | None = scope
     while at is not None:

@@ -102,7 +102,7 @@ def _densify(scope: Scope) -> Iterator[Diagnostic]:
 
 
 def _dense(sparse: onnx.SparseTensorProto) -> onnx.TensorProto:
-    """The dense tensor of a sparse one, whose indices are linear, or one row for each element."""
+    """Return the dense tensor of a sparse one, whose indices are linear, or one row for each element."""
     if is_external(sparse.values) or is_external(sparse.indices):
         raise _NotDenseError("must not be sparse with external data")
     dims = tuple(sparse.dims)

@@ -71,7 +71,7 @@ def _faults(tensor: onnx.TensorProto) -> Iterator[tuple[str, str, str]]:
 
 
 def _elements(field: str, dtype: ir.DataType, size: int) -> int | None:
-    """How many elements of a field ``size`` values take; None if the field does not hold the type."""
+    """Return how many elements of a field ``size`` values take; None if the field does not hold the type."""
     if field != "int32_data":
         factor = _FIELDS[field].get(dtype)
         return None if factor is None else factor * size

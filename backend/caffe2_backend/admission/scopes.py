@@ -37,13 +37,13 @@ class Scope:
         self.nodes = list(self.proto.node)
 
     def at(self, index: int) -> Location:
-        """The location of one of its nodes."""
+        """Return the location of one of its nodes."""
         node = self.nodes[index]
         return replace(self.location, index=index, op_type=node.op_type, op_name=node.name)
 
 
 def scopes_of(model: onnx.ModelProto) -> list[Scope]:
-    """The graph, the functions, training graphs, and all bodies in them, each after what encloses it.
+    """Return the graph, the functions, training graphs, and all bodies in them, each after what encloses it.
 
     Raises ConversionError where they are nested too deeply.
     """
@@ -64,12 +64,12 @@ def scopes_of(model: onnx.ModelProto) -> list[Scope]:
 
 
 def too_deep(location: Location) -> ConversionError:
-    """The error for bodies that are nested too deeply."""
+    """Return the error for bodies that are nested too deeply."""
     return ConversionError([Diagnostic("nesting", f"bodies must not be nested deeper than {MAX_BODIES}", location)])
 
 
 def attributes_of(scope: Scope) -> Iterator[tuple[int | None, onnx.AttributeProto]]:
-    """The attributes of all nodes of a scope, with the node's index; None: the default of a function's attribute."""
+    """Yield the attributes of all nodes of a scope, with the node's index: None for the default of a function's."""
     for index, node in enumerate(scope.nodes):
         for attribute in node.attribute:
             yield index, attribute
@@ -86,7 +86,7 @@ def _training_graphs(training: onnx.TrainingInfoProto) -> Iterator[onnx.GraphPro
 
 
 def _bodies(scope: Scope) -> Iterator[Scope]:
-    """Bodies in whichever field of an attribute they are, whatever its type says: readers differ in what they trust."""
+    """Yield the bodies in any field of an attribute, whatever its type says: readers differ in what they trust."""
     for index, attribute in attributes_of(scope):
         graphs = [attribute.g] if attribute.HasField("g") else []
         for graph in (*graphs, *attribute.graphs):

@@ -71,13 +71,13 @@ def _defined(op_type: str, version: int, domain: str) -> OpSchema:
 
 @lru_cache(maxsize=4096)
 def _integer_operands(op_type: str, version: int, domain: str) -> frozenset[int]:
-    """The operands of an operator that are integers whatever the others are: indices, sizes and axes."""
+    """Return the operands of an operator that are integers whatever the others are: indices, sizes and axes."""
     formals = _defined(op_type, version, domain).inputs
     return frozenset(index for index, formal in enumerate(formals) if formal.types and formal.types <= _INTEGERS)
 
 
 def _known_types(scope: Scope) -> Mapping[str, int]:
-    """The element types of the inputs and constants that a scope sees, the innermost of a name."""
+    """Return the element types of the inputs and constants that a scope sees, the innermost of a name."""
     found: dict[str, int] = {}
     at: Scope | None = scope
     while at is not None:
@@ -118,14 +118,14 @@ def _faults(node: onnx.NodeProto, schema: OpSchema) -> Iterator[str]:
 
 
 def _split_faults(node: onnx.NodeProto) -> Iterator[str]:
-    """ONNX's inference reads as many sizes as the node has outputs, of a list of ``num_outputs`` sizes."""
+    """Check ``num_outputs``: of a list of so many sizes, ONNX's inference reads as many as the node has outputs."""
     for attribute in node.attribute:
         if attribute.name == "num_outputs" and not attribute.ref_attr_name and attribute.i != len(node.output):
             yield f"attribute 'num_outputs' must be the number of outputs, {len(node.output)}, not {attribute.i}"
 
 
 def _equation_faults(node: onnx.NodeProto) -> Iterator[str]:
-    """ONNX's inference does not end at characters that it does not know."""
+    """Check equations: ONNX's inference does not end at characters that it does not know."""
     for attribute in node.attribute:
         if attribute.name == "equation" and not attribute.ref_attr_name:
             terms, _, result = attribute.s.decode(errors="replace").replace(" ", "").partition("->")
@@ -161,7 +161,7 @@ def _attribute_faults(node: onnx.NodeProto, schema: OpSchema) -> Iterator[str]:
 
 
 def _dtype_faults(node: onnx.NodeProto) -> Iterator[str]:
-    """ONNX's inference copies what attributes say of element types."""
+    """Check what attributes say of element types: ONNX's inference copies it."""
     for attribute in node.attribute:
         if attribute.ref_attr_name or attribute.name not in _DTYPES | _OPTIONAL_DTYPES:
             continue

@@ -31,7 +31,7 @@ _FIELDS: Final = {
 
 
 def check_structure(model: onnx.ModelProto, scopes: Sequence[Scope]) -> list[Diagnostic]:
-    """The errors in the graphs of a model, except for the order of the nodes (see :func:`orders_of`)."""
+    """Return the errors in the graphs of a model, except for the order of the nodes (see :func:`orders_of`)."""
     found = [*_check_opsets(model)]
     for scope in scopes:
         found += _check_nodes(scope)
@@ -54,7 +54,7 @@ def _check_opsets(model: onnx.ModelProto) -> Iterator[Diagnostic]:
 
 
 def orders_of(scopes: Sequence[Scope]) -> tuple[dict[Scope, list[int]], list[Diagnostic]]:
-    """For each scope whose nodes are not in topological order, a stable order that is; and errors for cycles."""
+    """Return a stable topological order for each scope whose nodes are not in one; and errors for cycles."""
     captured = _captured(scopes)
     orders, found = {}, []
     for scope in scopes:
@@ -78,7 +78,7 @@ def reorder(scopes: Sequence[Scope], orders: Mapping[Scope, list[int]]) -> None:
 
 
 def tensors_of(scope: Scope) -> Iterator[tuple[onnx.TensorProto, str, Location]]:
-    """Every tensor of a scope itself, not of the bodies in it, with what it is and where."""
+    """Yield every tensor of a scope itself, not of the bodies in it, with what it is and where."""
     if isinstance(scope.proto, onnx.GraphProto):
         for tensor in scope.proto.initializer:
             yield tensor, f"initializer {tensor.name!r}", scope.location
@@ -143,7 +143,7 @@ def _check_tensors(scope: Scope) -> Iterator[Diagnostic]:
 
 
 def _inputs(scope: Scope) -> list[str]:
-    """The names that exist before the first node runs, an initializer that is also an input once."""
+    """Return the names that exist before the first node runs, an initializer that is also an input once."""
     proto = scope.proto
     if isinstance(proto, onnx.FunctionProto):
         return list(proto.input)
@@ -167,7 +167,7 @@ def _made(scope: Scope) -> list[str]:
 
 
 def _check_definitions(scope: Scope) -> Iterator[Diagnostic]:
-    """Each name is defined once; an initializer may give the default value of an input."""
+    """Check that each name is defined once; an initializer may give the default value of an input."""
     inputs, initializers = _inputs(scope), _initializers(scope)
     for name in (*inputs, *initializers, *_outputs(scope)):
         if isinstance(name, bytes):
@@ -187,7 +187,7 @@ def _check_definitions(scope: Scope) -> Iterator[Diagnostic]:
 
 
 def _captured(scopes: Sequence[Scope]) -> dict[Scope, dict[int, set[str]]]:
-    """For each scope and node, the names that bodies of the node read from outside of themselves."""
+    """Return, for each scope and node, the names that bodies of the node read from outside of themselves."""
     captured: dict[Scope, dict[int, set[str]]] = {scope: defaultdict(set) for scope in scopes}
     for scope in reversed(scopes):  # bodies before what encloses them
         if scope.parent is not None and scope.node is not None:
@@ -199,7 +199,7 @@ def _captured(scopes: Sequence[Scope]) -> dict[Scope, dict[int, set[str]]]:
 
 
 def _check_uses(scopes: Sequence[Scope]) -> Iterator[Diagnostic]:
-    """Every name that a node or an output reads is defined in its graph or in one that encloses it."""
+    """Check that every name that a node or an output reads is defined in its graph or in one that encloses it."""
     defined: dict[Scope, set[str]] = {}
     for scope in scopes:
         defined[scope] = {*_inputs(scope), *_initializers(scope), *_made(scope)}
@@ -214,7 +214,7 @@ def _check_uses(scopes: Sequence[Scope]) -> Iterator[Diagnostic]:
 
 
 def _enclosing(scope: Scope, main: Scope) -> Iterator[Scope]:
-    """The scope, and those whose values it sees; training graphs see those of the model's graph."""
+    """Yield the scope, and those whose values it sees; training graphs see those of the model's graph."""
     at: Scope | None = scope
     while at is not None:
         yield at
@@ -224,7 +224,7 @@ def _enclosing(scope: Scope, main: Scope) -> Iterator[Scope]:
 
 
 def _sorted(scope: Scope, reads: Sequence[set[str]]) -> list[int]:
-    """Indices of the nodes in topological order, of those that are ready the first first; those of cycles are left out.
+    """Return indices of nodes in topological order, of those that are ready the first first, without those of cycles.
 
     Kahn's algorithm.
     """

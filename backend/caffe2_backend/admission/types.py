@@ -14,7 +14,7 @@ from caffe2_frontend.interop.inference.value_types import nested_types
 
 
 def check_types(scope: Scope) -> Iterator[Diagnostic]:
-    """Declared element types exist; the inputs of the model have one. No value has more dims than are supported."""
+    """Check that declared element types exist, inputs of the model have one, and no value has too many dims."""
     proto = scope.proto
     declared = [*proto.value_info]
     inputs: Sequence[onnx.ValueInfoProto] = ()
