@@ -35,7 +35,7 @@ def has_definition(node: ir.Node) -> bool:
 
 
 def definition_of(node: ir.Node) -> ir.Function | None:
-    """The node as a function of ONNX operators, with the outputs that it has.
+    """Return the node as a function of ONNX operators, with the outputs that it has.
 
     None where it has a form, or types, that are not defined.
     """

@@ -61,7 +61,7 @@ def fused_gemm(define: Definition) -> ir.Value:
 
 
 def activated(define: Definition, x: ir.Value, name: str, parameters: list[float]) -> ir.Value:
-    """An activation by name, with its parameters in order."""
+    """Return an activation by name, with its parameters in order."""
     if not name:
         return x
     made = _ACTIVATIONS.get(name)

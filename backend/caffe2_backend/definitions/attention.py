@@ -102,19 +102,19 @@ def attend(define: Definition, heads: Heads) -> ir.Value:
 
 
 def _hidden(define: Definition, is_seen: ir.Value, like: ir.Value) -> ir.Value:
-    """0 where a mask holds, else the number that hides a score."""
+    """Return 0 where a mask holds, else the number that hides a score."""
     hidden = define("CastLike", define("Not", is_seen), like)
     return define("Mul", hidden, define.like(define.number("mask_filter_value", -10000.0), like))
 
 
 def _counted(define: Definition, value: ir.Value, axis: int) -> ir.Value:
-    """The integers from 0 up to a dim."""
+    """Return the integers from 0 up to a dim."""
     size = define("Squeeze", define.dim(value, axis), define.ints(0))
     return define("Range", define.const(0), size, define.const(1))
 
 
 def _future(define: Definition, query: ir.Value, key: ir.Value) -> ir.Value:
-    """What hides the keys behind each query: the queries are the last of the steps. [steps, length]."""
+    """Return what hides the keys behind each query: the queries are the last of the steps. [steps, length]."""
     behind = define("Sub", define.dim(key, 2), define.dim(query, 2))
     steps = define("Unsqueeze", define("Add", _counted(define, query, 2), behind), define.ints(1))
     seen = define("LessOrEqual", _counted(define, key, 2), steps)
@@ -123,13 +123,13 @@ def _future(define: Definition, query: ir.Value, key: ir.Value) -> ir.Value:
 
 
 def _bias(define: Definition, mask: int, query: ir.Value, key: ir.Value) -> ir.Value | None:
-    """What is added to the scores: for the mask, an operand that may be left out, and the one behind it."""
+    """Return what is added to the scores: for the mask, an operand that may be left out, and the one behind it."""
     given = define.optional(5)
     return define.add(_mask_bias(define, mask, query, key), given) if define.has_input(mask) else given
 
 
 def _mask_bias(define: Definition, index: int, query: ir.Value, key: ir.Value) -> ir.Value:
-    """What a mask adds to the scores: of lengths [N], of elements [N, length] or [N, steps, length]."""
+    """Return what a mask adds to the scores: of lengths [N], of elements [N, length] or [N, steps, length]."""
     mask = define.cast(define.input(index), ir.DataType.INT64)
     match define.rank(index):
         case 1:

@@ -34,11 +34,11 @@ class Definition(NodeReader, NodeEmitter):
         return self.node.op_type
 
     def input(self, index: int) -> ir.Value:
-        """An operand; the node is undefined where it is left out."""
+        """Return an operand; the node is undefined where it is left out."""
         return self.optional(index) or self.undefined()
 
     def optional(self, index: int) -> ir.Value | None:
-        """An operand, or None where it is left out."""
+        """Return an operand, or None where it is left out."""
         return self._inputs[index] if self.has_input(index) else None
 
     def wants(self, index: int) -> bool:
@@ -46,52 +46,52 @@ class Definition(NodeReader, NodeEmitter):
         return index < len(self.node.outputs) and bool(self.node.outputs[index].name)
 
     def rank(self, index: int) -> int:
-        """The number of dims of an operand; the node is undefined where it is unknown."""
+        """Return the number of dims of an operand; the node is undefined where it is unknown."""
         shape = self._value(index).shape
         return self.undefined() if shape is None else len(shape)
 
     def dims(self, index: int) -> Sequence[int | ir.SymbolicDim]:
-        """The dims of an operand; the node is undefined where its rank is unknown."""
+        """Return the dims of an operand; the node is undefined where its rank is unknown."""
         shape = self._value(index).shape
         return self.undefined() if shape is None else list(shape)
 
     def dtype(self, index: int) -> ir.DataType:
-        """The element type of an operand; the node is undefined where it is unknown."""
+        """Return the element type of an operand; the node is undefined where it is unknown."""
         return self._value(index).dtype or self.undefined()
 
     def known(self, index: int) -> Any:
-        """The contents of an operand; the node is undefined where they are computed at run time."""
+        """Return the contents of an operand; the node is undefined where they are computed at run time."""
         known = self._value(index).const_value
         return self.undefined() if known is None else known.numpy()
 
     def required(self, name: str) -> int:
-        """An integer attribute; the node is undefined where it does not have that."""
+        """Return an integer attribute; the node is undefined where it does not have that."""
         return self.integer(name, 0) if self.has(name) else self.undefined()
 
     def tensor(self, name: str) -> ir.TensorProtocol | None:
-        """A tensor attribute, None where it is not given."""
+        """Return a tensor attribute, None where it is not given."""
         given = self.attribute(name, ir.AttributeType.TENSOR)
         return None if given is None else given.as_tensor()
 
     def numbers(self, name: str) -> list[float]:
-        """A list of floats; empty where it is not given."""
+        """Return a list of floats; empty where it is not given."""
         given = self.attribute(name, ir.AttributeType.FLOATS)
         return [] if given is None else list(given.as_floats())
 
     def texts(self, name: str) -> list[str]:
-        """A list of texts; empty where it is not given."""
+        """Return a list of texts; empty where it is not given."""
         given = self.attribute(name, ir.AttributeType.STRINGS)
         return [] if given is None else [self.decoded(name, text) for text in given.value]
 
     def texts_in(self, name: str, tensor: ir.TensorProtocol) -> list[str]:
-        """The elements of a tensor attribute of strings."""
+        """Return the elements of a tensor attribute of strings."""
         try:
             return [bytes(text).decode() for text in tensor.numpy().reshape(-1).tolist()]
         except UnicodeDecodeError as error:
             self.refuse(f"attribute {name!r} must be UTF-8 text: {error}")
 
     def attributes(self, *names: str) -> dict[str, Any]:
-        """The attributes of these names that are given."""
+        """Return the attributes of these names that are given."""
         return {name: self.node.attributes[name].value for name in names if name in self.node.attributes}
 
     def undefined(self) -> NoReturn:
@@ -125,44 +125,44 @@ class Definition(NodeReader, NodeEmitter):
     __call__ = NodeEmitter.emit
 
     def const(self, array: Any, dtype: Any = ir.DataType.INT64) -> ir.Value:
-        """A constant, of int64 unless it is said."""
+        """Return a constant, of int64 unless it is said."""
         return super().const(array, dtype)
 
     def texts_of(self, values: Sequence[Any]) -> ir.Value:
-        """A constant list of texts."""
+        """Return a constant list of texts."""
         return self(
             "Constant", value=ir.StringTensor([str(value).encode() for value in values], shape=ir.Shape([len(values)]))
         )
 
     def ints(self, *values: int) -> ir.Value:
-        """A list of integers, int64."""
+        """Return a list of integers, int64."""
         return self.const(np.array(values, np.int64))
 
     def like(self, value: float, operand: ir.Value) -> ir.Value:
-        """A number in the element type of a value."""
+        """Return a number in the element type of a value."""
         return self("CastLike", self.const(value, ir.DataType.FLOAT), operand)
 
     def dim(self, value: ir.Value, axis: int) -> ir.Value:
-        """One dim of a value, int64 [1]."""
+        """Return one dim of a value, int64 [1]."""
         return self("Shape", value, start=axis, end=axis + 1 or None)
 
     def reshape(self, value: ir.Value, *sizes: ir.Value | int) -> ir.Value:
-        """A value in another shape, of integers and of lists of sizes; 0 keeps a dim and -1 is inferred."""
+        """Return a value in another shape, of integers and of lists of sizes; 0 keeps a dim and -1 is inferred."""
         parts = [self.ints(size) if isinstance(size, int) else size for size in sizes]
         return self("Reshape", value, self("Concat", *parts, axis=0))
 
     def add(self, value: ir.Value, other: ir.Value | None) -> ir.Value:
-        """The sum with a value that may be left out."""
+        """Return the sum with a value that may be left out."""
         return value if other is None else self("Add", value, other)
 
     def body_of(self, count: int, build: Callable[[Sequence[ir.Value]], Sequence[ir.Value]]) -> ir.Graph:
-        """A body of ``count`` inputs; ``build`` makes its outputs of them, from nodes that it adds."""
+        """Return a body of ``count`` inputs; ``build`` makes its outputs of them, from nodes that it adds."""
         formals = [ir.Value(name=f"formal_{self._count}_{i}") for i in range(count)]
         self._count += 1
         return self.body(formals, lambda: build(formals))
 
     def function(self, outputs: Sequence[ir.Value]) -> ir.Function:
-        """The function, of a domain and a name that the caller gives it."""
+        """Return the function, of a domain and a name that the caller gives it."""
         return ir.Function("", self.type, graph=ir.Graph(self._inputs, outputs, nodes=self.nodes), attributes=[])
 
     def _name(self, node: ir.Node) -> None:

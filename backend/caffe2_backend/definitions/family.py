@@ -34,5 +34,5 @@ class Family:
 
 
 def merged(families: Iterable[Family]) -> Mapping[tuple[str, str], Define]:
-    """All definitions, by domain and operator type."""
+    """Return all definitions, by domain and operator type."""
     return {key: define for family in families for key, define in family.definitions.items()}

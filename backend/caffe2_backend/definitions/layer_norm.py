@@ -32,7 +32,7 @@ def skip_simplified_layer_normalization(define: Definition) -> tuple[ir.Value, .
 def root_mean_square(
     define: Definition, x: ir.Value, scale: ir.Value, epsilon: float, axes: list[int]
 ) -> tuple[ir.Value, ir.Value]:
-    """X / sqrt(mean(x * x) + epsilon) * scale over axes, and the reciprocal of the root."""
+    """Return X / sqrt(mean(x * x) + epsilon) * scale over axes, and the reciprocal of the root."""
     wide = define.cast(x, ir.DataType.FLOAT)
     mean = define("ReduceMean", define("Mul", wide, wide), define.ints(*axes), keepdims=1)
     inverse = define("Reciprocal", define("Sqrt", define("Add", mean, define.const(epsilon, ir.DataType.FLOAT))))

@@ -48,19 +48,19 @@ def _linear(define: Definition, rows: int) -> ir.Value:
 
 
 def class_labels(define: Definition, integers: str, texts: str) -> Sequence[int | str]:
-    """The labels of the classes."""
+    """Return the labels of the classes."""
     return define.integers(integers) or define.texts(texts)
 
 
 def labelled(define: Definition, labels: Sequence[int | str], index: ir.Value) -> ir.Value:
-    """The labels at indices."""
+    """Return the labels at indices."""
     is_text = isinstance(labels[0], str)
     table = define.texts_of(labels) if is_text else define.const(labels)
     return define("Gather", table, index)
 
 
 def transformed(define: Definition, scores: ir.Value, name: str) -> ir.Value:
-    """Scores [N, C] after a transformation by name."""
+    """Return scores [N, C] after a transformation by name."""
     match name:
         case "NONE":
             return scores
@@ -142,7 +142,7 @@ def label_encoder(define: Definition) -> ir.Value:
 
 
 def _keys(define: Definition) -> tuple[ir.Value, int]:
-    """The keys of a label encoder as a constant, and their number."""
+    """Return the keys of a label encoder as a constant, and their number."""
     texts, integers = define.texts("keys_strings"), define.integers("keys_int64s")
     tensor = define.tensor("keys_tensor")
     if tensor is not None and tensor.dtype == ir.DataType.STRING:
@@ -153,7 +153,7 @@ def _keys(define: Definition) -> tuple[ir.Value, int]:
 
 
 def _encoded(define: Definition) -> tuple[np.ndarray, float]:
-    """The values of a label encoder, and its default."""
+    """Return the values of a label encoder, and its default."""
     if integers := define.integers("values_int64s"):
         return np.array(integers, np.int64), define.integer("default_int64", -1)
     if numbers := define.numbers("values_floats"):

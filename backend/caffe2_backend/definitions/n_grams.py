@@ -69,7 +69,7 @@ def _require_pool(define: Definition, counts: Sequence[int], count: int) -> None
 
 
 def _runs(define: Definition, length: int, size: int, strides: Sequence[int]) -> ir.Value | None:
-    """The indices of all runs of ``size`` elements that are so far apart, [runs, size]; None if there are none.
+    """Return the indices of all runs of ``size`` elements that are so far apart, [runs, size]; None if there are none.
 
     They are computed as the net runs: of a long row they take more memory than the model.
     """
@@ -85,7 +85,7 @@ def _runs(define: Definition, length: int, size: int, strides: Sequence[int]) ->
 
 
 def _matches(define: Definition, x: ir.Value, runs: ir.Value | None, grams: np.ndarray) -> ir.Value:
-    """How many runs are equal to each n-gram, [..., n-grams]."""
+    """Return how many runs are equal to each n-gram, [..., n-grams]."""
     if runs is None or not len(grams):
         zeros = define("ReduceSum", define("Mul", x, define.const(0)), define.ints(-1), keepdims=1)
         return define("Mul", define.cast(zeros, FLOAT), define.const(np.zeros(len(grams)), FLOAT))

@@ -11,7 +11,7 @@ family = Family("ai.onnx.preview.training")
 
 
 def _tensors(define: Definition, states: int) -> list[list[ir.Value]]:
-    """The operands behind the rate and the step: for each tensor itself, its gradient and its states."""
+    """Return the operands behind the rate and the step: for each tensor itself, its gradient and its states."""
     count = (len(define.node.inputs) - 2) // (2 + states)
     return [[define.input(2 + i + kind * count) for kind in range(2 + states)] for i in range(count)]
 
@@ -21,19 +21,19 @@ def _number(define: Definition, value: float) -> ir.Value:
 
 
 def _regularized(define: Definition, x: ir.Value, gradient: ir.Value) -> ir.Value:
-    """norm_coefficient * X + G."""
+    """Return norm_coefficient * X + G."""
     norm = _number(define, define.number("norm_coefficient", 0.0))
     return define("Add", define("Mul", norm, x), gradient)
 
 
 def _mixed(define: Definition, old: ir.Value, new: ir.Value, share: float) -> ir.Value:
-    """The sum of a share of the old value and the rest of the new one."""
+    """Return the sum of a share of the old value and the rest of the new one."""
     kept, added = (_number(define, part) for part in (share, 1 - share))
     return define("Add", define("Mul", kept, old), define("Mul", added, new))
 
 
 def _in_order(made: list[list[ir.Value]]) -> list[ir.Value]:
-    """All new tensors, then the new states, one kind after the other."""
+    """Return all new tensors, then the new states, one kind after the other."""
     return [value for kind in zip(*made, strict=True) for value in kind]
 
 
@@ -93,7 +93,7 @@ def adam(define: Definition) -> list[ir.Value]:
 
 
 def _corrected(define: Definition, alpha: float, beta: float) -> ir.Value:
-    """R * sqrt(1 - beta ^ T) / (1 - alpha ^ T), in step 0 R."""
+    """Return R * sqrt(1 - beta ^ T) / (1 - alpha ^ T), in step 0 R."""
     rate, one = define.input(0), _number(define, 1.0)
     step = define.cast(define.input(1), ir.DataType.FLOAT)
     is_later = define("Greater", step, _number(define, 0.0))

@@ -97,10 +97,10 @@ def _scaled(define: Definition, total: ir.Value, scale: ir.Value, bias: int) -> 
 
 
 def dequantized(define: Definition, index: int) -> ir.Value:
-    """The numbers of a quantized operand, whose scale and zero point follow it."""
+    """Return the numbers of a quantized operand, whose scale and zero point follow it."""
     return define("DequantizeLinear", *(define.optional(i) for i in range(index, index + 3)))
 
 
 def quantized(define: Definition, x: ir.Value, index: int) -> ir.Value:
-    """Numbers by a scale, operand ``index``, and the zero point behind it."""
+    """Return numbers quantized by a scale, operand ``index``, and the zero point behind it."""
     return define("QuantizeLinear", x, define.input(index), define.optional(index + 1))

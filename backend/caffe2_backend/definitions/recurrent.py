@@ -47,7 +47,7 @@ def _joined(define: Definition, parts: Sequence[ir.Value], axis: int) -> ir.Valu
 
 
 def _layer(define: Definition, index: int, is_reverse: int) -> tuple[ir.Value, ir.Value, ir.Value]:
-    """The outputs of all steps [T, N, H], and the last states [N, H], of one direction."""
+    """Return the outputs of all steps [T, N, H], and the last states [N, H], of one direction."""
     hidden, x = define.required("hidden_size"), define.input(0)
     given = _integer_product(
         define, x, _of_direction(define, 1, index), _of_direction(define, 8, index), _of_direction(define, 9, index)
@@ -82,7 +82,7 @@ def _of_direction(define: Definition, operand: int, index: int) -> ir.Value:
 
 
 def _integer_product(define: Definition, x: ir.Value, weights: ir.Value, scale: ir.Value, zero: ir.Value) -> ir.Value:
-    """The product of floats, quantized as a whole, with quantized weights."""
+    """Return the product of floats, quantized as a whole, with quantized weights."""
     quantized, own_scale, own_zero = define.several(3, "DynamicQuantizeLinear", x)
     total = define("MatMulInteger", quantized, weights, own_zero, zero)
     return define("Mul", define.cast(total, FLOAT), define("Mul", own_scale, scale))

@@ -30,7 +30,7 @@ def tree_ensemble(define: Definition) -> ir.Value:
 
 
 def _forest(define: Definition) -> Forest:
-    """The inner nodes and, behind them, the leaves."""
+    """Return the inner nodes and, behind them, the leaves."""
     modes, splits, weights = (define.tensor(name) for name in ("nodes_modes", "nodes_splits", "leaf_weights"))
     if (
         modes is None
@@ -68,7 +68,7 @@ def _forest(define: Definition) -> Forest:
 
 
 def _children(define: Definition, side: str, count: int, leaves: int) -> np.ndarray:
-    """The children of all inner nodes on one side: inner nodes, or leaves, which are behind those."""
+    """Return the children of all inner nodes on one side: inner nodes, or leaves, which are behind those."""
     ids, flags = (define.integers(f"nodes_{side}{what}") for what in ("nodeids", "leafs"))
     define.require_lengths(count, {f"nodes_{side}nodeids": ids, f"nodes_{side}leafs": flags})
     define.require_range(f"nodes_{side}nodeids", [each for each, leaf in zip(ids, flags, strict=True) if leaf], leaves)
@@ -79,7 +79,7 @@ def _children(define: Definition, side: str, count: int, leaves: int) -> np.ndar
 
 
 def _with_equalities(define: Definition, forest: Forest, members: ir.TensorProtocol | None) -> Forest:
-    """A forest whose tests for members of a set are chains of nodes that test for equality.
+    """Return a forest whose tests for members of a set are chains of nodes that test for equality.
 
     The sets are separated by NaN, one for each such node in the order of the nodes.
     """

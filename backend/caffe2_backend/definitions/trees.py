@@ -67,7 +67,7 @@ def regressor(define: Definition) -> ir.Value:
 
 
 def scores_of(define: Definition, forest: Forest, aggregate: str) -> ir.Value:
-    """The weights of the leaves that the rows of input 0 reach, [rows, targets], over all trees."""
+    """Return the weights of the leaves that the rows of input 0 reach, [rows, targets], over all trees."""
     found = define("Gather", define.const(forest.weights, forest.dtype), _leaves(define, forest))
     if aggregate in ("MIN", "MAX") and forest.weights.shape[1] == 1:
         return define(f"Reduce{aggregate.title()}", found, define.ints(1), keepdims=0)
@@ -106,7 +106,7 @@ def classifier(define: Definition) -> tuple[ir.Value, ir.Value]:
 def _of_two(
     define: Definition, labels: Sequence[int | str], score: ir.Value, transform: str
 ) -> tuple[ir.Value, ir.Value]:
-    """The labels and the scores of two classes, from the score of the second."""
+    """Return the labels and the scores of two classes, from the score of the second."""
     is_positive = min(define.numbers("class_weights")) >= 0
     bound = define.const(0.5 if is_positive else 0.0, FLOAT)
     best = define.reshape(define.cast(define("Greater", score, bound), ir.DataType.INT64), -1)
@@ -125,7 +125,7 @@ def _with_base(define: Definition, scores: ir.Value) -> ir.Value:
 
 
 def _forest(define: Definition, prefix: str, targets: int) -> Forest:
-    """The nodes of the attributes, in their order; weights are those of ``prefix``."""
+    """Return the nodes of the attributes, in their order; weights are those of ``prefix``."""
     trees, ids = define.integers("nodes_treeids"), define.integers("nodes_nodeids")
     if not trees or not define.numbers("nodes_values") or not define.numbers(f"{prefix}_weights"):
         define.undefined()  # doubles, in tensors
@@ -178,7 +178,7 @@ def _require_nodes(
 
 
 def _depth(forest: Forest) -> int:
-    """How many comparisons lead to the deepest leaf."""
+    """Return how many comparisons lead to the deepest leaf."""
     nodes, depth = forest.roots, 0
     inner = np.array([mode != "LEAF" for mode in forest.modes])
     while (at := nodes[inner[nodes]]).size and depth <= _DEEPEST:
@@ -187,7 +187,7 @@ def _depth(forest: Forest) -> int:
 
 
 def _leaves(define: Definition, forest: Forest) -> ir.Value:
-    """The leaf of each tree that each row reaches, [rows, trees]."""
+    """Return the leaf of each tree that each row reaches, [rows, trees]."""
     depth = _depth(forest)
     if depth > _DEEPEST or not set(forest.modes) <= {*_MODES, "LEAF"}:
         define.undefined()
