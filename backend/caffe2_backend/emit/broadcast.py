@@ -18,17 +18,17 @@ from caffe2_frontend.interop.types import BOOL, FLOAT16, INT32, INT64
 
 
 def elementwise_max(op: Op, a: Value, b: Value) -> Value:
-    """The larger of each two elements of values of one shape and any numeric type: Caffe2's Max is for floats only."""
+    """Return the larger of each two elements of values of one shape, any numbers: Caffe2's Max is for floats only."""
     return op.emit("Where", a > b, a, b)
 
 
 def elementwise_min(op: Op, a: Value, b: Value) -> Value:
-    """The smaller of each two elements of values of one shape and any numeric type."""
+    """Return the smaller of each two elements of values of one shape and any numeric type."""
     return op.emit("Where", a < b, a, b)
 
 
 def broadcast(op: Op, values: Sequence[Value]) -> list[Value]:
-    """Values in the shape that all of them broadcast to."""
+    """Return values in the shape that all of them broadcast to."""
     shapes = [op.shape(value) for value in values]
     if all(shape == shapes[0] and shape.is_static() for shape in shapes):
         return list(values)
@@ -47,7 +47,7 @@ def broadcast(op: Op, values: Sequence[Value]) -> list[Value]:
 
 
 def _common_shape(op: Op, values: Sequence[Value], shapes: Sequence[ir.Shape]) -> Value:
-    """The shape that values broadcast to, int64 [rank]: of each axis the dim that is not 1, which may be 0."""
+    """Return the shape that values broadcast to, int64 [rank]: of each axis the dim that is not 1, which may be 0."""
     rank = max(map(len, shapes))
     padded = [
         size_list(op, [*[1] * (rank - len(shape)), op.emit("Shape", value)])
@@ -58,7 +58,7 @@ def _common_shape(op: Op, values: Sequence[Value], shapes: Sequence[ir.Shape]) -
 
 
 def expand(op: Op, value: Value, shape: Value) -> Value:
-    """A value broadcast with a shape, int64 [n].
+    """Return a value broadcast with a shape, int64 [n].
 
     Caffe2's Expand reads a dim of 0 as 1, and refuses values without elements; its And and Mul broadcast these, too.
     """

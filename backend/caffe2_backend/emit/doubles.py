@@ -31,7 +31,7 @@ _REACH: Final = 70
 
 
 def exponential(op: Op, x: Value) -> Value:
-    """``e^x`` of doubles: 2^k * e^r, where x = k ln 2 + r and the absolute value of r is at most 0.35."""
+    """Return ``e^x`` of doubles: 2^k * e^r, where x = k ln 2 + r and the absolute value of r is at most 0.35."""
     zeros = zeros_like(op, x, DOUBLE)
     is_inside = (x >= _LOWEST) & (x <= _HIGHEST)
     k, rest = _reduced(op, op.emit("Where", is_inside, x, zeros))
@@ -41,14 +41,14 @@ def exponential(op: Op, x: Value) -> Value:
 
 
 def exponential_minus_one(op: Op, x: Value) -> Value:
-    """``e^x - 1`` of doubles, precise also where it is close to 0."""
+    """Return ``e^x - 1`` of doubles, precise also where it is close to 0."""
     is_small = (x < 0.34375) & (x > -0.34375)
     small = _series(op.emit("Where", is_small, x, zeros_like(op, x, DOUBLE)))
     return op.emit("Where", is_small, small, exponential(op, x) - 1.0)
 
 
 def logarithm(op: Op, x: Value) -> Value:
-    """The natural logarithm of doubles: an estimate y in float, and the logarithm of x / e^y, which is close to 1.
+    """Return the logarithm of doubles: an estimate y in float, and the logarithm of x / e^y, which is close to 1.
 
     The estimate is 0 where x is close to 1.
     """
@@ -67,7 +67,7 @@ def logarithm(op: Op, x: Value) -> Value:
 
 
 def estimated_logarithm(op: Op, x: Value) -> Value:
-    """The natural logarithm of positive, finite doubles, to about 1e-4.
+    """Return the natural logarithm of positive, finite doubles, to about 1e-4.
 
     It is computed of the 16th root, which float holds for every double.
     """
@@ -77,12 +77,12 @@ def estimated_logarithm(op: Op, x: Value) -> Value:
 
 
 def sigmoid(op: Op, x: Value) -> Value:
-    """1 / (1 + e^-x) of doubles."""
+    """Return 1 / (1 + e^-x) of doubles."""
     return 1.0 / (exponential(op, -x) + 1.0)
 
 
 def tangent(op: Op, x: Value) -> Value:
-    """The hyperbolic tangent of doubles: e / (e + 2) with e = e^(2 x) - 1, which is 1 beyond 20 and -1 below -20."""
+    """Return the hyperbolic tangent of doubles: e / (e + 2), e = e^(2 x) - 1; it is 1 beyond 20 and -1 below -20."""
     zeros = zeros_like(op, x, DOUBLE)
     limited = op.emit("Where", x > 20.0, zeros + 20.0, op.emit("Where", x < -20.0, zeros - 20.0, x))
     grown = exponential_minus_one(op, limited + limited)
@@ -90,7 +90,7 @@ def tangent(op: Op, x: Value) -> Value:
 
 
 def floor(op: Op, x: Value) -> Value:
-    """The largest integer that is not above each double; doubles from 2^53 on are integers."""
+    """Return the largest integer that is not above each double; doubles from 2^53 on are integers."""
     is_inside = (x < 2.0**53) & (x > -(2.0**53))
     inside = op.emit("Where", is_inside, x, zeros_like(op, x, DOUBLE))
     truncated = inside.cast(INT64).cast(DOUBLE)
@@ -99,7 +99,7 @@ def floor(op: Op, x: Value) -> Value:
 
 
 def _reduced(op: Op, x: Value) -> tuple[Value, Value]:
-    """The integers k and the remainders r of x = k ln 2 + r."""
+    """Return the integers k and the remainders r of x = k ln 2 + r."""
     turns = x * _LN2_INVERSE
     k = (turns + op.emit("Sign", turns) * 0.5).cast(INT64)
     exact = k.cast(DOUBLE)
@@ -110,7 +110,7 @@ def _reduced(op: Op, x: Value) -> tuple[Value, Value]:
 
 
 def _series(x: Value) -> Value:
-    """``e^x - 1`` of small numbers: x (1 + x / 2 (1 + x / 3 (1 + ...)))."""
+    """Return ``e^x - 1`` of small numbers: x (1 + x / 2 (1 + x / 3 (1 + ...)))."""
     total = x / float(_TERMS)
     for n in range(_TERMS - 1, 0, -1):
         total = (total + 1.0) * x / float(n)
@@ -118,7 +118,7 @@ def _series(x: Value) -> Value:
 
 
 def binary_exponent(op: Op, x: Value) -> Value:
-    """The integer k of 2^k <= x < 2^(k + 1), int64, of positive, finite doubles."""
+    """Return the integer k of 2^k <= x < 2^(k + 1), int64, of positive, finite doubles."""
     estimate = floor(op, estimated_logarithm(op, x) * _LN2_INVERSE).cast(INT64)
     # The estimate is off by one at most.
     power = scaled(op, op.const(1.0, DOUBLE), estimate)
@@ -126,7 +126,7 @@ def binary_exponent(op: Op, x: Value) -> Value:
 
 
 def scaled(op: Op, value: Value, k: Value) -> Value:
-    """``value * 2^k``, rounded once."""
+    """Return ``value * 2^k``, rounded once."""
     powers = op.const(np.exp2(np.arange(-_REACH, _REACH + 1)), DOUBLE)
     coarse = k.quotient(_STEP)
     rest = gather(op, powers, 0, k - coarse * _STEP + _REACH)
@@ -137,7 +137,7 @@ def scaled(op: Op, value: Value, k: Value) -> Value:
 
 
 def _log_series(x: Value, ones: Value) -> Value:
-    """The logarithm of numbers close to 1: 2 (z + z^3 / 3 + z^5 / 5 + ...) with z = (x - 1) / (x + 1)."""
+    """Return the logarithm of numbers close to 1: 2 (z + z^3 / 3 + z^5 / 5 + ...) with z = (x - 1) / (x + 1)."""
     z = (x - 1.0) / (x + 1.0)
     square = z * z
     total = ones / float(2 * _LOG_TERMS + 1)
@@ -147,7 +147,7 @@ def _log_series(x: Value, ones: Value) -> Value:
 
 
 def halves(op: Op, x: Value) -> Value:
-    """Doubles as float16, rounded once.
+    """Return doubles as float16, rounded once.
 
     Rounding to float first may end halfway between two numbers of float16. Hence the neighbors of that float are
     rounded too, and the closer one to the double is taken; equally close ones are the same, or the double is the float.
@@ -185,5 +185,5 @@ OF_DOUBLE: Final[dict[str, Callable[[Op, Value], Value]]] = {
 
 
 def elementwise(op: Op, op_type: str, x: Value) -> Value:
-    """A function of single elements of float or double: the operator of Caffe2, or what computes it of doubles."""
+    """Return a function of elements of float or double: the operator of Caffe2, or what computes it of doubles."""
     return OF_DOUBLE[op_type](op, x) if x.dtype == DOUBLE else op.emit(op_type, x)

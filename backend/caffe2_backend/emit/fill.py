@@ -16,7 +16,7 @@ from caffe2_frontend.interop.types import BOOL, DOUBLE, FLOAT, FLOAT16, INT32, I
 
 
 def full(op: Op, sizes: Sequence[Size], dtype: ir.DataType, value: Value | float) -> Value:
-    """A tensor of the given sizes, filled with a number or with the one element of a value of its type."""
+    """Return a tensor of the given sizes, filled with a number or with the one element of a value of its type."""
     if dtype == FLOAT16:
         inner = op.widen(value) if isinstance(value, Value) else value
         return op.narrow(full(op, sizes, FLOAT, inner), FLOAT16)
@@ -52,12 +52,12 @@ def _is_single(number: float) -> bool:
 
 
 def _signed(number: int, width: int) -> int:
-    """The signed integer of the same bits."""
+    """Return the signed integer of the same bits."""
     return number - (1 << width) if number >= 1 << (width - 1) else number
 
 
 def zeros_like(op: Op, value: Value, dtype: ir.DataType) -> Value:
-    """Zeros of the shape of a value."""
+    """Return zeros of the shape of a value."""
     if dtype == DOUBLE:
         return zeros_like(op, value, FLOAT).cast(DOUBLE)
     if dtype == FLOAT16:

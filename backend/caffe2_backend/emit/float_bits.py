@@ -47,7 +47,7 @@ FORMATS: Final = {FLOAT16: Format(10, 5), FLOAT: Format(23, 8), DOUBLE: Format(5
 
 
 def bits_of_number(op: Op, value: Value) -> Value:
-    """The bits of floats as signed integers of their width, in int64."""
+    """Return the bits of floats as signed integers of their width, in int64."""
     form = FORMATS[value.dtype]
     x = as_float(op, value).cast(DOUBLE) if value.dtype == FLOAT16 else value.cast(DOUBLE)
     zeros = zeros_like(op, x, DOUBLE)
@@ -67,7 +67,7 @@ def bits_of_number(op: Op, value: Value) -> Value:
 
 
 def number_of_bits(op: Op, value: Value, dtype: ir.DataType) -> Value:
-    """The floats of a type whose bits are the integers."""
+    """Return the floats of a type whose bits are the integers."""
     form = FORMATS[dtype]
     bits = value.cast(INT64)
     is_negative = bits < 0 if value.dtype.is_signed() else bits >= -form.sign

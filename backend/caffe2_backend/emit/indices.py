@@ -17,7 +17,7 @@ from caffe2_frontend.interop.types import INT64
 
 
 def non_negative(op: Op, indices: Value, data: Value, axis: int) -> Value:
-    """Indices into an axis of ``data`` as int64, negative ones counted from its end."""
+    """Return indices into an axis of ``data`` as int64, negative ones counted from its end."""
     known, size = op.known(indices), op.static_dim(data, axis)
     if known is not None and size is not None:
         return op.const(np.where(known < 0, known.astype(np.int64) + size, known), INT64)
@@ -32,7 +32,7 @@ def non_negative(op: Op, indices: Value, data: Value, axis: int) -> Value:
 
 
 def flat_indices(op: Op, data: Value, indices: Value, axis: int) -> Value:
-    """The rows of the flattened operand that indices into an axis name, as GatherElements does; of the indices' shape.
+    """Return the rows of the flattened operand that indices into an axis name, in their shape, as GatherElements does.
 
     The index along every other axis is the position in ``indices`` itself.
     """
@@ -69,7 +69,7 @@ def _flat_indices_at_run_time(op: Op, sizes: list[Value], indices: Value, along_
 
 
 def row_indices(op: Op, data: Value, indices: Value, batch: int = 0) -> tuple[Value, int]:
-    """The rows that the last axis of ``indices`` names, as GatherND does, and how many axes of ``data`` they flatten.
+    """Return the rows that the last axis of ``indices`` names, as GatherND does, and the number of axes flattened.
 
     The first ``batch`` axes of both operands go together.
     """

@@ -67,7 +67,7 @@ def emit_loop(
 def while_loop(
     op: Op, condition: Value, states: Sequence[Value], step: Callable[..., tuple[Value, ...]]
 ) -> tuple[Value, ...]:
-    """The states when the condition no longer holds.
+    """Return the states when the condition no longer holds.
 
     ``step`` gets the states and returns the next condition (bool []) and the next states; it emits into the body. The
     states keep their element types.
@@ -82,7 +82,7 @@ def while_loop(
 
 
 def outer_blobs(ops: Sequence[OperatorDef], formals: Sequence[str]) -> list[str]:
-    """The blobs around a body that it reads before it writes them."""
+    """Return the blobs around a body that it reads before it writes them."""
     own, outer = set(formals), dict[str, None]()
     for op in ops:
         outer.update(dict.fromkeys(name for name in op.input if name not in own))
@@ -91,12 +91,12 @@ def outer_blobs(ops: Sequence[OperatorDef], formals: Sequence[str]) -> list[str]
 
 
 def is_true(op: Op) -> Value:
-    """The constant condition of a loop that runs at least once."""
+    """Return the constant condition of a loop that runs at least once."""
     return op.const(1, BOOL)
 
 
 def prefix_reduce(op: Op, op_type: str, value: Value, axis: int, size: Size) -> Value:
-    """Each element of an axis, combined by ``op_type`` with all elements before it.
+    """Return each element of an axis, combined by ``op_type`` with all elements before it.
 
     Hillis and Steele's scan: each element is combined with the one ``shift`` before it, for shift = 1, 2, 4, ... below
     the size of the axis. After the step of ``shift`` an element covers the 2 * shift elements up to itself.
@@ -125,7 +125,7 @@ def prefix_reduce(op: Op, op_type: str, value: Value, axis: int, size: Size) -> 
 
 
 def reduce_rows(op: Op, op_type: str, rows: Value, neutral: Value) -> Value:
-    """All rows combined by ``op_type`` into one, where their number is not known; ``neutral`` is the neutral row.
+    """Return all rows combined by ``op_type`` into one, where their number is unknown; ``neutral`` is the neutral row.
 
     Each round combines the first half of the rows with the second half, and keeps a row that is left over.
     """

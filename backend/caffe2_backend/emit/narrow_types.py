@@ -28,7 +28,7 @@ _WORD: Final = 1 << 32
 
 
 def numbers_of(op: Op, value: Value) -> Value:
-    """The numbers whose bits a value holds: float, or int8 and uint8 for integers."""
+    """Return the numbers whose bits a value holds: float, or int8 and uint8 for integers."""
     dtype = value.dtype
     stored = op.blob(value.name, STORED_AS[dtype], value.shape)
     if dtype in _INTEGERS:  # in the low bits: what the others hold does not matter
@@ -44,7 +44,7 @@ def numbers_of(op: Op, value: Value) -> Value:
 
 
 def stored(op: Op, value: Value, dtype: ir.DataType, *, saturates: bool = True) -> Value:
-    """The bits of a number, float or an integer, in a type that is stored as its bits.
+    """Return the bits of a number, float or an integer, in a type that is stored as its bits.
 
     Integers wrap around. Floats are rounded to the nearest number, the even one of two; beyond the largest they become
     the largest where they saturate, otherwise infinite or NaN.
@@ -60,13 +60,13 @@ def stored(op: Op, value: Value, dtype: ir.DataType, *, saturates: bool = True) 
 
 
 def _wrapped(value: Value, width: int, *, signed: bool) -> Value:
-    """The low bits of an integer, as a signed number if asked for."""
+    """Return the low bits of an integer, as a signed number if asked for."""
     lowest = 1 << (width - 1) if signed else 0
     return (value + lowest) % (1 << width) - lowest
 
 
 def _rounded_word(op: Op, value: Value) -> Value:
-    """The upper 16 bits of floats, rounded to the nearest number, the even one of two."""
+    """Return the upper 16 bits of floats, rounded to the nearest number, the even one of two."""
     bits = bits_of_number(op, value)
     word = bits + (bits < 0).cast(INT64) * _WORD
     is_odd = word.quotient(_WORD >> 16) % 2
@@ -74,12 +74,12 @@ def _rounded_word(op: Op, value: Value) -> Value:
 
 
 def _table(dtype: ir.DataType) -> np.ndarray[Any, Any]:
-    """The floats of all bits of a type of 8 or fewer bits."""
+    """Return the floats of all bits of a type of 8 or fewer bits."""
     return np.arange(1 << dtype.bitwidth, dtype=np.uint8).view(dtype.numpy()).astype(np.float32)
 
 
 def _nearest(op: Op, value: Value, dtype: ir.DataType, *, saturates: bool) -> Value:
-    """The bits of the nearest numbers of a type of 8 or fewer bits, int32.
+    """Return the bits of the nearest numbers of a type of 8 or fewer bits, int32.
 
     Bucketize counts the boundaries that are below the absolute value: a number halfway between two belongs to the one
     of even bits, hence the boundary below an odd number is the float before it.
@@ -107,7 +107,7 @@ def _nearest(op: Op, value: Value, dtype: ir.DataType, *, saturates: bool) -> Va
 
 
 def _bits_of(number: float, dtype: ir.DataType) -> int:
-    """The bits of NaN or infinity; NaN's where the type has no infinity, and zero's where it has neither."""
+    """Return the bits of NaN or infinity; NaN's where the type has no infinity, and zero's where it has neither."""
     with np.errstate(all="ignore"):
         made = np.array([number], np.float32).astype(dtype.numpy())
     return int(made.view(np.uint8)[0])

@@ -16,7 +16,7 @@ Axes = list[int] | Value
 
 
 def reduce_axes(op: Op, op_type: str, value: Value, axes: Axes, *, keep: bool) -> Value:
-    """A reduction of a value of the shape of input 0 over axes; without any axis a copy."""
+    """Return a reduction of a value of the shape of input 0 over axes; without any axis a copy."""
     if op_type == "ReduceMean" and value.dtype == DOUBLE:
         return _mean_of_doubles(op, value, axes, keep=keep)
     if isinstance(axes, Value):
@@ -31,7 +31,7 @@ def reduce_axes(op: Op, op_type: str, value: Value, axes: Axes, *, keep: bool) -
 
 
 def _mean_of_doubles(op: Op, value: Value, axes: Axes, *, keep: bool) -> Value:
-    """Caffe2's ReduceMean is for floats only: the sum, divided by the number of elements in each."""
+    """Return the sum divided by the number of elements in each: Caffe2's ReduceMean is for floats only."""
     total = reduce_axes(op, "ReduceSum", value, axes, keep=keep)
     sizes = [op.static_dim(op.input(0), axis) for axis in axes] if isinstance(axes, list) else [None]
     known = [size for size in sizes if size is not None]
@@ -41,7 +41,7 @@ def _mean_of_doubles(op: Op, value: Value, axes: Axes, *, keep: bool) -> Value:
 
 
 def _with_empty(op: Op, op_type: str, made: Value, axes: list[int]) -> Value:
-    """The extreme of no floats is infinite in ONNX; Caffe2 gives the lowest or highest finite number."""
+    """Make the extreme of no floats infinite, as in ONNX; Caffe2 gives the lowest or highest finite number."""
     operand = op.input(0)
     dtype, sizes = op.dtype(operand), [op.static_dim(operand, axis) for axis in axes]
     if op_type not in ("ReduceMax", "ReduceMin") or all(sizes) or dtype not in (FLOAT, DOUBLE):
@@ -52,7 +52,7 @@ def _with_empty(op: Op, op_type: str, made: Value, axes: list[int]) -> Value:
 
 
 def drop_reduced(op: Op, value: Value, axes: Axes) -> Value:
-    """A value without the axes of a reduction, which are of size 1."""
+    """Return a value without the axes of a reduction, which are of size 1."""
     if isinstance(axes, Value):
         return drop_axes(op, value, axes)
     return op.emit("Squeeze", value, dims=axes) if axes else value

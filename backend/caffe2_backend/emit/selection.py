@@ -17,7 +17,7 @@ from caffe2_frontend.interop.types import DOUBLE, FLOAT, INT64
 
 
 def concat(op: Op, values: Sequence[Value], axis: int) -> Value:
-    """Values of one element type, joined along an axis."""
+    """Return values of one element type, joined along an axis."""
     if len(values) == 1:
         return values[0]
     arrays = [value.array for value in values if value.array is not None]
@@ -27,7 +27,7 @@ def concat(op: Op, values: Sequence[Value], axis: int) -> Value:
 
 
 def slice_axis(op: Op, value: Value, axis: int, start: Size, end: Size) -> Value:
-    """The elements ``start`` to ``end`` of an axis; -1 as a known end is the end of the axis.
+    """Return the elements ``start`` to ``end`` of an axis; -1 as a known end is the end of the axis.
 
     Sizes that are computed at run time must not be negative.
     """
@@ -42,7 +42,7 @@ def slice_axis(op: Op, value: Value, axis: int, start: Size, end: Size) -> Value
 
 
 def element(op: Op, values: Value, index: int) -> Value:
-    """One element of a list: without dims where the list is known, else [1]."""
+    """Return one element of a list: without dims where the list is known, else [1]."""
     known = op.known(values)
     if known is not None:
         if index >= known.size:
@@ -52,12 +52,12 @@ def element(op: Op, values: Value, index: int) -> Value:
 
 
 def gather(op: Op, value: Value, axis: int, indices: Value) -> Value:
-    """The elements of an axis at indices, whose dims replace the axis."""
+    """Return the elements of an axis at indices, whose dims replace the axis."""
     return op.emit("Gather", value, indices, axis=axis)
 
 
 def reverse(op: Op, value: Value, axis: int, size: Size) -> Value:
-    """A value whose axis, of the given size, runs from its end to its start."""
+    """Return a value whose axis, of the given size, runs from its end to its start."""
     known = known_size(size)
     if known is not None and known <= MAX_FOLDED:
         return gather(op, value, axis, op.const(np.arange(known - 1, -1, -1), INT64))
@@ -66,7 +66,7 @@ def reverse(op: Op, value: Value, axis: int, size: Size) -> Value:
 
 
 def append_element(op: Op, value: Value, axis: int, filler: float) -> Value:
-    """A value with one element more at the end of an axis, which holds a constant; float, double, int32 or int64."""
+    """Return a value with one element more, a constant, at the end of an axis; float, double, int32 or int64."""
     filled = FLOAT if value.dtype == DOUBLE else value.dtype
     number: float = float(filler) if filled == FLOAT else int(filler)
     more = op.emit("ConstantFill", slice_axis(op, value, axis, 0, 1), dtype=filled, value=number)
@@ -74,7 +74,7 @@ def append_element(op: Op, value: Value, axis: int, filler: float) -> Value:
 
 
 def gather_padded(op: Op, value: Value, axis: int, size: Value, indices: Value, filler: float = 0) -> Value:
-    """The elements of an axis of ``size`` at indices; those at indices outside of it hold a constant."""
+    """Return the elements of an axis of ``size`` at indices; those at indices outside of it hold a constant."""
     is_inside = (indices >= 0) & (indices < size)
     return gather(op, append_element(op, value, axis, filler), axis, indices.select(size, is_inside))
 
@@ -91,7 +91,7 @@ def scatter_rows(op: Op, value: Value, dims: Sequence[Size], indices: Value, row
 
 
 def transpose(op: Op, value: Value, order: Sequence[int]) -> Value:
-    """A value with its axes in another order; other types than numbers are converted to float and back."""
+    """Return a value with its axes in another order; other types than numbers are converted to float and back."""
     if list(order) == list(range(len(order))):
         return value
     if value.dtype in HELD_BY_FLOAT:
@@ -100,11 +100,11 @@ def transpose(op: Op, value: Value, order: Sequence[int]) -> Value:
 
 
 def along_last(op: Op, value: Value, axis: int, rank: int, compute: Callable[[Value], Value]) -> Value:
-    """What ``compute`` makes of the value with ``axis`` as its last, with the axes in their order again."""
+    """Return what ``compute`` makes of the value with ``axis`` as its last, with the axes in their order again."""
     order = [i for i in range(rank) if i != axis] + [axis]
     return transpose(op, compute(transpose(op, value, order)), inverse(order))
 
 
 def inverse(order: Sequence[int]) -> list[int]:
-    """The order of axes that undoes another."""
+    """Return the order of axes that undoes another."""
     return [order.index(i) for i in range(len(order))]

@@ -16,28 +16,28 @@ Size = Value | int
 
 
 def known_size(size: Size) -> int | None:
-    """A size as an integer where it is known."""
+    """Return a size as an integer where it is known."""
     return size if isinstance(size, int) else size.integer
 
 
 def as_value(op: Op, size: Size) -> Value:
-    """A size as a value."""
+    """Return a size as a value."""
     return op.const(size, INT64) if isinstance(size, int) else size
 
 
 def as_vector(op: Op, size: Size) -> Value:
-    """A size as a value of shape [1]."""
+    """Return a size as a value of shape [1]."""
     known = known_size(size)
     return as_value(op, size) if known is None else op.const([known], INT64)
 
 
 def shape_of(op: Op, value: Value) -> Value:
-    """The dims of a value, int64 [rank]; the empty list of a scalar."""
+    """Return the dims of a value, int64 [rank]; the empty list of a scalar."""
     return op.emit("Shape", value) if op.rank(value) else op.const(np.zeros(0), INT64)
 
 
 def dim_of(op: Op, value: Value, axis: int) -> Value:
-    """One dim of a value, computed at run time, int64 [1]."""
+    """Return one dim of a value, computed at run time, int64 [1]."""
     return op.emit("Shape", value, axes=[axis])
 
 
@@ -46,7 +46,7 @@ class OperandDims(WithinRank, list[Value]):
 
 
 def dims_of(op: Op, value: Value, rank: int | None = None) -> list[Value]:
-    """The dims of a value: known ones, and blobs for those that are known at run time only.
+    """Return the dims of a value: known ones, and blobs for those that are known at run time only.
 
     Reading a dim beyond the rank refuses the operator, and so does a rank other than the one that is given.
     """
@@ -59,7 +59,7 @@ def dims_of(op: Op, value: Value, rank: int | None = None) -> list[Value]:
 
 
 def size_list(op: Op, sizes: Sequence[Size]) -> Value:
-    """A list of sizes, int64 [n]; a blob may hold several of them."""
+    """Return a list of sizes, int64 [n]; a blob may hold several of them."""
     values: list[Value] = []
     run: list[int] = []
     for size in sizes:
@@ -77,7 +77,7 @@ def size_list(op: Op, sizes: Sequence[Size]) -> Value:
 
 
 def reshape(op: Op, value: Value, sizes: Sequence[Size]) -> Value:
-    """A value in another shape; 0 keeps a dim and -1 is inferred from the number of elements."""
+    """Return a value in another shape; 0 keeps a dim and -1 is inferred from the number of elements."""
     known = [size for size in map(known_size, sizes) if size is not None]
     if len(known) == len(sizes):
         return value.reshape(known)
@@ -85,7 +85,7 @@ def reshape(op: Op, value: Value, sizes: Sequence[Size]) -> Value:
 
 
 def reshape_exactly(op: Op, value: Value, shape: Value) -> Value:
-    """A value in the shape that a list holds, int64 [n]; the list may be empty, and its dims may be zero.
+    """Return a value in the shape that a list holds, int64 [n]; the list may be empty, and its dims may be zero.
 
     Caffe2's Reshape reads a dim of zero as that of the operand, and neither it nor a fill accepts an empty list. Hence
     a template of that shape with a dim of 1 in front, which ResizeLike follows and Squeeze removes.
@@ -95,7 +95,7 @@ def reshape_exactly(op: Op, value: Value, shape: Value) -> Value:
 
 
 def product(op: Op, sizes: Sequence[Size]) -> Value:
-    """The product of sizes."""
+    """Return the product of sizes."""
     known, blob = 1, None
     for size in sizes:
         number = known_size(size)
@@ -110,7 +110,7 @@ def product(op: Op, sizes: Sequence[Size]) -> Value:
 
 
 def product_of_list(op: Op, sizes: Value, count: int) -> Value:
-    """The product of the elements of a list of ``count`` sizes, int64 [1]."""
+    """Return the product of the elements of a list of ``count`` sizes, int64 [1]."""
     if not count:
         return op.const([1], INT64)
     elements = [op.emit("Slice", sizes, starts=[i], ends=[i + 1]) for i in range(count)]
@@ -118,7 +118,7 @@ def product_of_list(op: Op, sizes: Value, count: int) -> Value:
 
 
 def arange(op: Op, size: Size) -> Value:
-    """The integers from 0 up to a size, int64 [size]."""
+    """Return the integers from 0 up to a size, int64 [size]."""
     known = known_size(size)
     if known is not None and known <= MAX_FOLDED:
         return op.const(np.arange(known), INT64)

@@ -21,7 +21,7 @@ _SIGN: Final = -(1 << 63)
 
 
 def bits_of(op: Op, value: Value) -> Value:
-    """An unsigned operand as the signed integers of the same bits; any other operand unchanged."""
+    """Return an unsigned operand as the signed integers of the same bits; any other operand unchanged."""
     dtype = op.dtype(value)
     if dtype not in UNSIGNED:
         return value
@@ -31,12 +31,12 @@ def bits_of(op: Op, value: Value) -> Value:
 
 
 def flipped(bits: Value) -> Value:
-    """The bits of unsigned numbers as signed ones of the same order, and back: the sum wraps around."""
+    """Return the bits of unsigned numbers as signed ones of the same order, and back: the sum wraps around."""
     return bits + _SIGN
 
 
 def quotient(a: Value, b: Value) -> Value:
-    """The bits of the quotients of unsigned numbers.
+    """Return the bits of the quotients of unsigned numbers.
 
     By a number below 2^63: twice the quotient of a / 2, which is right or one too small (Warren, "Hacker's Delight",
     9-3). By a larger number, whose bits are negative: 1 or 0.
@@ -49,19 +49,19 @@ def quotient(a: Value, b: Value) -> Value:
 
 
 def shifted_right(x: Value, by: Value, power: Value) -> Value:
-    """The bits of unsigned numbers shifted right; ``power`` is 2^(by - 1), or 1 where ``by`` is not in [1, 64)."""
+    """Return the bits of unsigned numbers shifted right; ``power`` is 2^(by - 1), or 1 if ``by`` is not in [1, 64)."""
     is_inside = ((by >= 1) & (by < 64)).cast(INT64)
     return _halved(x).quotient(power) * is_inside + x * by.equals(0).cast(INT64)
 
 
 def limited(bits: Value, largest: int) -> Value:
-    """The smaller of each unsigned number and an even one, or the number after that where it is larger and odd."""
+    """Return the smaller of each unsigned number and an even one, or the one after that if it is larger and odd."""
     is_odd = bits % 2
     return bits.select(is_odd + largest, (bits >= 0) & (bits <= largest))
 
 
 def number_of(op: Op, bits: Value, dtype: ir.DataType) -> Value:
-    """The unsigned numbers of the bits, rounded to float or double.
+    """Return the unsigned numbers of the bits, rounded to float or double.
 
     Those from 2^63 on are halved first; a last bit that is set stays set, so that the rounding is the same.
     """
@@ -73,7 +73,7 @@ def number_of(op: Op, bits: Value, dtype: ir.DataType) -> Value:
 
 
 def bits_of_number(op: Op, value: Value) -> Value:
-    """The bits of numbers as unsigned integers: floats are truncated, integers wrap around."""
+    """Return the bits of numbers as unsigned integers: floats are truncated, integers wrap around."""
     if not value.dtype.is_floating_point():
         return value.cast(INT64)
     is_large = value >= -float(_SIGN)
@@ -82,7 +82,7 @@ def bits_of_number(op: Op, value: Value) -> Value:
 
 
 def _halved(bits: Value) -> Value:
-    """The bits of unsigned numbers divided by 2: shifted right, with 0 in the place of the sign."""
+    """Return the bits of unsigned numbers divided by 2: shifted right, with 0 in the place of the sign."""
     return bits // 2 - (bits < 0).cast(INT64) * _SIGN
 
 

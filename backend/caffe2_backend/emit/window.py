@@ -56,7 +56,7 @@ class Window:
         return [(k - 1) * dilation + 1 for k, dilation in zip(self.kernel, self.dilations, strict=True)]
 
     def arguments(self, pads: Sequence[int]) -> dict[str, Any]:
-        """The arguments that every operator of Caffe2 with a window has."""
+        """Return the arguments that every operator of Caffe2 with a window has."""
         return {"kernels": self.kernel, "strides": self.strides, "pads": pads}
 
     @property
@@ -66,7 +66,7 @@ class Window:
 
 
 def kernel_shape(op: Op, kernel: Value) -> tuple[int, ...]:
-    """The sizes of a kernel's spatial axes: the attribute, else those of the operand."""
+    """Return the sizes of a kernel's spatial axes: the attribute, else those of the operand."""
     if "kernel_shape" in op.args:
         return op.args.integers("kernel_shape")
     shape = op.static_shape(kernel)
@@ -76,7 +76,7 @@ def kernel_shape(op: Op, kernel: Value) -> tuple[int, ...]:
 
 
 def read_window(op: Op, image: Value, kernel: Sequence[int]) -> Window:
-    """The window of a convolution or pool over an image [n, c, ...]."""
+    """Return the window of a convolution or pool over an image [n, c, ...]."""
     rank = len(kernel)
     strides = op.args.integers("strides", default=()) or (1,) * rank
     dilations = op.args.integers("dilations", default=()) or (1,) * rank
@@ -94,7 +94,7 @@ def read_window(op: Op, image: Value, kernel: Sequence[int]) -> Window:
 
 
 def image_sizes(op: Op, image: Value) -> list[int]:
-    """The sizes of the spatial axes of an image; refuses the node where one is unknown."""
+    """Return the sizes of the spatial axes of an image; refuses the node where one is unknown."""
     sizes = [dim for dim in list(op.shape(image))[2:] if isinstance(dim, int)]
     if len(sizes) != op.rank(image) - 2:
         op.needs_shape("the size of the image is unknown")
@@ -102,7 +102,7 @@ def image_sizes(op: Op, image: Value) -> list[int]:
 
 
 def _same_pads(op: Op, image: Value, window: Window, *, upper: bool) -> list[Size]:
-    """Pads with which there are ceil(size / stride) windows.
+    """Return pads with which there are ceil(size / stride) windows.
 
     The total is (ceil(size / stride) - 1) * stride + span - size, at least 0: span - 1 for a stride of 1, whatever the
     size. The odd element is after the image (``upper``), or before it.
