@@ -71,15 +71,15 @@ class Candidate:
         return output_arguments(self.how)
 
     def integers(self, name: str, default: Sequence[int]) -> list[int]:
-        """An attribute that is a list of integers."""
+        """Return an attribute that is a list of integers."""
         return list(self.node.attributes.get_ints(name, ()) or default)
 
     def input(self, index: int) -> ir.Value | None:
-        """An operand, None where it is left out."""
+        """Return an operand, None where it is left out."""
         return self.node.inputs[index] if index < len(self.node.inputs) else None
 
     def rank(self) -> int | None:
-        """The rank of operand 0."""
+        """Return the rank of operand 0."""
         first = self.node.inputs[0]
         return None if first is None or first.shape is None else len(first.shape)
 
@@ -89,7 +89,7 @@ class Candidate:
 
 
 def output_arguments(how: Quantization) -> dict[str, Any]:
-    """The arguments of an Int8 operator for the quantization of its result."""
+    """Return the arguments of an Int8 operator for the quantization of its result."""
     return {"Y_scale": float(np.float32(how.scale)), "Y_zero_point": how.zero_point}
 
 
@@ -98,7 +98,7 @@ def _same(a: Quantization, b: Quantization) -> bool:
 
 
 def find_operator(candidate: Candidate) -> Int8Operator | None:
-    """The Int8 operator of a node, None where Caffe2 has none of it."""
+    """Return the Int8 operator of a node, None where Caffe2 has none of it."""
     pattern = _PATTERNS.get(candidate.node.op_type)
     found = None if pattern is None or candidate.node.domain else pattern(candidate)
     if found is None or not candidate.relu:
@@ -121,7 +121,7 @@ def _convolution(c: Candidate) -> Int8Operator | None:
 
 
 def _layer(c: Candidate) -> Int8Operator | None:
-    """Gemm without factors, or MatMul, of rows and known weights."""
+    """Return the Int8 operator of a Gemm without factors, or MatMul, of rows and known weights."""
     weights, attributes = known_bytes(c.input(1)), c.node.attributes
     if len(c.operands) != 1 or weights is None or weights[0].ndim != 2 or c.rank() != 2:
         return None
@@ -134,7 +134,7 @@ def _layer(c: Candidate) -> Int8Operator | None:
 
 
 def _product(c: Candidate, kind: str, weights: Array, how: Quantization, args: dict[str, Any]) -> Int8Operator | None:
-    """A product with weights [M, ...], and biases in units of the product of both scales."""
+    """Return a product with weights [M, ...], and biases in units of the product of both scales."""
     unit = float(np.float32(c.operands[0].how.scale) * np.float32(how.scale))
     if not 0 < np.float32(unit) / np.float32(c.how.scale) < 1:
         return None
@@ -164,7 +164,7 @@ def _sum(c: Candidate) -> Int8Operator | None:
 
 
 def _window(c: Candidate) -> dict[str, Any] | None:
-    """The arguments of a pool, None where QNNPACK has no such pool."""
+    """Return the arguments of a pool, None where QNNPACK has no such pool."""
     kernel, strides = c.integers("kernel_shape", ()), c.integers("strides", (1, 1))
     pads = c.integers("pads", [0] * 4)
     if len(kernel) != 2 or set(kernel) == {1} or not _has_plain_pads(c):
@@ -218,7 +218,7 @@ def _leaky_relu(c: Candidate) -> Int8Operator | None:
 
 
 def _concat(c: Candidate) -> Int8Operator | None:
-    """The parts of an image along its channels, which are last."""
+    """Return the parts of an image along its channels, which are last."""
     rank = c.rank()
     if len(c.operands) != len(c.node.inputs) or not c.keeps() or rank is None:
         return None
@@ -229,7 +229,7 @@ def _concat(c: Candidate) -> Int8Operator | None:
 
 
 def _flatten(c: Candidate) -> Int8Operator | None:
-    """Rows of all elements of an image of one pixel, or of a matrix."""
+    """Return the Int8 operator of rows of all elements of an image of one pixel, or of a matrix."""
     shape = None if c.node.inputs[0] is None else c.node.inputs[0].shape
     if not c.keeps() or shape is None or not _makes_rows(c, shape):
         return None

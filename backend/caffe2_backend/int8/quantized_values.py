@@ -39,12 +39,12 @@ def is_dequantize(node: ir.Node | None) -> bool:
 
 
 def known(value: ir.Value | None) -> Array | None:
-    """The contents of an initializer, None for any other value."""
+    """Return the contents of an initializer, None for any other value."""
     return None if value is None or value.const_value is None else value.const_value.numpy()
 
 
 def quantization_of(node: ir.Node) -> Quantization | None:
-    """The quantization that a QuantizeLinear or DequantizeLinear states, as one of unsigned bytes.
+    """Return the quantization that a QuantizeLinear or DequantizeLinear states, as one of unsigned bytes.
 
     None where scale and zero point are not known to be one number each, or the type is not a byte's.
     """
@@ -61,7 +61,7 @@ def quantization_of(node: ir.Node) -> Quantization | None:
 
 
 def known_bytes(value: ir.Value | None) -> tuple[Array, Quantization] | None:
-    """The unsigned bytes and the quantization of what a DequantizeLinear makes of an initializer, such as weights."""
+    """Return the unsigned bytes and the quantization of what a DequantizeLinear makes of an initializer (weights)."""
     node = None if value is None else value.producer()
     if node is None or not is_dequantize(node):
         return None
@@ -72,7 +72,7 @@ def known_bytes(value: ir.Value | None) -> tuple[Array, Quantization] | None:
 
 
 def known_reals(value: ir.Value | None) -> Array | None:
-    """The floats of an initializer, or of a DequantizeLinear of one, such as biases; None for any other value."""
+    """Return the floats of an initializer, or of a DequantizeLinear of one (biases); None for any other value."""
     node = None if value is None else value.producer()
     if node is None or not is_dequantize(node):
         return known(value)

@@ -49,7 +49,7 @@ class Attributes:
         self.read.update(names)
 
     def raw(self, name: str) -> ir.Attr:
-        """An attribute of any kind."""
+        """Return an attribute of any kind."""
         self.read.add(name)
         if name not in self._attributes:
             raise UnsupportedError(f"attribute {name!r} is missing", code="invalid-argument")
@@ -69,26 +69,26 @@ class Attributes:
         return attr.value
 
     def integer(self, name: str, default: int | _Required = _REQUIRED) -> int:
-        """An integer attribute."""
+        """Return an integer attribute."""
         return int(self._value(name, ir.AttributeType.INT, default))
 
     def number(self, name: str, default: float | _Required = _REQUIRED) -> float:
-        """A float attribute."""
+        """Return a float attribute."""
         return float(self._value(name, ir.AttributeType.FLOAT, default))
 
     def flag(self, name: str, default: bool | _Required = _REQUIRED) -> bool:
-        """A boolean attribute: an integer in the file, 0 or 1."""
+        """Return a boolean attribute: an integer in the file, 0 or 1."""
         value = self._value(name, ir.AttributeType.INT, default)
         if value not in (0, 1):
             raise UnsupportedError(f"attribute {name!r} must be 0 or 1, not {value}", code="invalid-argument")
         return bool(value)
 
     def text(self, name: str, default: str | _Required = _REQUIRED) -> str:
-        """A string attribute."""
+        """Return a string attribute."""
         return _decoded(name, self._value(name, ir.AttributeType.STRING, default))
 
     def choice(self, name: str, *choices: str) -> str:
-        """A string attribute that is one of several, the first of them by default."""
+        """Return a string attribute that is one of several, the first of them by default."""
         text = self.text(name, choices[0])
         if text not in choices:
             reason = f"attribute {name!r} must be {', '.join(choices[:-1])} or {choices[-1]}, not {text!r}"
@@ -96,24 +96,24 @@ class Attributes:
         return text
 
     def integers(self, name: str, default: tuple[int, ...] | _Required = _REQUIRED) -> tuple[int, ...]:
-        """A list of integers."""
+        """Return a list of integers."""
         return tuple(int(item) for item in self._value(name, ir.AttributeType.INTS, default))
 
     def numbers(self, name: str, default: tuple[float, ...] | _Required = _REQUIRED) -> tuple[float, ...]:
-        """A list of floats."""
+        """Return a list of floats."""
         return tuple(float(item) for item in self._value(name, ir.AttributeType.FLOATS, default))
 
     def texts(self, name: str, default: tuple[str, ...] | _Required = _REQUIRED) -> tuple[str, ...]:
-        """A list of strings."""
+        """Return a list of strings."""
         return tuple(_decoded(name, item) for item in self._value(name, ir.AttributeType.STRINGS, default))
 
     def tensor(self, name: str) -> Array:
-        """A tensor."""
+        """Return a tensor."""
         array: Array = self._value(name, ir.AttributeType.TENSOR, _REQUIRED).numpy()
         return array
 
     def graph(self, name: str) -> ir.Graph:
-        """A body."""
+        """Return a body."""
         graph: ir.Graph = self._value(name, ir.AttributeType.GRAPH, _REQUIRED)
         return graph
 

@@ -39,7 +39,7 @@ SubNet = Callable[[ir.Graph, str], NetDef]
 
 
 def carried(node: ir.Node, sub_net: SubNet) -> OperatorDef:
-    """The operator that carries a node; ``sub_net`` makes the net of a body, by the name of its attribute."""
+    """Return the operator that carries a node; ``sub_net`` makes the net of a body, by the name of its attribute."""
     op = OperatorDef(type=node.op_type, name=node.name or "", domain=node.domain or ONNX_DOMAIN)
     op.input.extend("" if value is None else str(value.name) for value in node.inputs)
     op.output.extend(str(value.name or "") for value in node.outputs)
@@ -56,7 +56,7 @@ def carried(node: ir.Node, sub_net: SubNet) -> OperatorDef:
 
 
 def carried_constant(name: str, attr: ir.Attr, value: ir.Value) -> OperatorDef:
-    """A Constant of an element type that Caffe2's tensors cannot hold."""
+    """Return a Constant of an element type that Caffe2's tensors cannot hold."""
     op = OperatorDef(type="Constant", domain=ONNX_DOMAIN, output=[name])
     op.arg.append(_proto_argument(attr))
     op.arg.append(Argument(name=TYPES, strings=[_type(value)]))

@@ -77,15 +77,15 @@ class Emitter:
             self.emitted = outer
 
     def fresh(self, what: str) -> str:
-        """A name that no other blob has."""
+        """Return a name that no other blob has."""
         return self._names.fresh(f"{self._owner}/{what}")
 
     def blob(self, name: str, dtype: ir.DataType, shape: ir.Shape | None = None) -> Value:
-        """The value of a blob that exists already, such as a formal input of a body."""
+        """Return the value of a blob that exists already, such as a formal input of a body."""
         return Value(self, name=name, dtype=dtype, shape=shape)
 
     def const(self, array: Any, dtype: ir.DataType | None = None) -> Value:
-        """A constant; numbers that the type, or int64, does not hold refuse the node."""
+        """Return a constant; numbers that the type, or int64, does not hold refuse the node."""
         if dtype == ir.DataType.UNDEFINED:
             raise UnsupportedError("an operand is not a tensor of a known element type", code="needs-shape")
         kind = None if dtype is None else dtype.numpy()
@@ -99,7 +99,7 @@ class Emitter:
         return Value(self, array=made, dtype=ir.DataType.from_numpy(made.dtype) if dtype is None else dtype)
 
     def constant_blob(self, array: Array) -> str:
-        """The name of a new blob that holds a constant; refuses the node where no blob can."""
+        """Return the name of a new blob that holds a constant; refuses the node where no blob can."""
         dtype = STRING if array.dtype == object else ir.DataType.from_numpy(array.dtype)
         if dtype in STORED_AS and self._stores_bits:
             array = array.view(STORED_AS[dtype].numpy())
@@ -133,7 +133,7 @@ class Emitter:
         return values[0] if outputs == 1 else values
 
     def reshape(self, value: Value, shape: Sequence[int]) -> Value:
-        """A value in another shape; 0 keeps a dim and -1 is inferred from the number of elements."""
+        """Return a value in another shape; 0 keeps a dim and -1 is inferred from the number of elements."""
         return self.emit("Reshape", value, outputs=2, shape=list(shape))[0]
 
     def emit_in_place(self, op_type: str, target: Value, *inputs: Value) -> Value:
@@ -149,7 +149,7 @@ class Emitter:
             raise UnsupportedError(str(error), code="invalid-argument") from None
 
     def widen(self, value: Value) -> Value:
-        """A value in the wider type of its element type."""
+        """Return a value in the wider type of its element type."""
         if value.dtype == FLOAT16:
             return self.emit("HalfToFloat", value)
         if value.dtype in UNSIGNED:
@@ -160,7 +160,7 @@ class Emitter:
         return value.cast(WIDER[value.dtype])
 
     def narrow(self, value: Value, dtype: ir.DataType) -> Value:
-        """A value that was widened, in its own element type again."""
+        """Return a value that was widened, in its own element type again."""
         if dtype == FLOAT16:
             return self.emit("FloatToHalf", value)
         if dtype in UNSIGNED:  # the cast wraps around
@@ -181,7 +181,7 @@ def _check_types(op_type: str, inputs: Sequence[Value], args: dict[str, Any]) ->
 
 
 def _number_of(dtype: ir.DataType) -> int:
-    """Caffe2's number of an element type; refuses the node for one that Caffe2 lacks, or that is unknown."""
+    """Return Caffe2's number of an element type; refuses the node for one that Caffe2 lacks, or an unknown one."""
     if dtype not in CAFFE2_TYPES:
         raise UnsupportedError(f"Caffe2 has no tensors of element type {dtype.name.lower()}", code="dtype")
     return CAFFE2_TYPES[dtype]

@@ -58,7 +58,7 @@ class Lowering:
         return sum(found.severity is Severity.ERROR for found in self.diagnostics)
 
     def graph(self, graph: ir.Graph, location: Location) -> list[OperatorDef]:
-        """The operators of a graph's nodes; ``location`` is the graph's own location."""
+        """Return the operators of a graph's nodes; ``location`` is the graph's own location."""
         ops = []
         for index, node in enumerate(graph):
             here = Location(location.net, index, node.op_type, node.name or "", location.path)
@@ -66,7 +66,7 @@ class Lowering:
         return ops
 
     def _node(self, node: ir.Node, here: Location) -> list[OperatorDef]:
-        """The operators that a node becomes: none where it is refused, which is reported, or the node itself."""
+        """Return the operators that a node becomes: none where it is refused, which is reported, or the node itself."""
         if is_restored(node):
             return restored_operators(node)
         try:
@@ -88,7 +88,7 @@ class Lowering:
         return made.ops
 
     def _hint(self, error: UnsupportedError) -> str:
-        """The hint of a refusal: open sizes of the inputs may be why a shape, or a constant, is unknown."""
+        """Return the hint of a refusal: open sizes of the inputs may be why a shape, or a constant, is unknown."""
         if not self.sizes_hint or error.code not in _FOR_WANT_OF_SIZES:
             return error.hint
         return self.sizes_hint if error.code == "needs-shape" else f"{self.sizes_hint}; or {error.hint}"
@@ -117,7 +117,7 @@ class Lowering:
         return op.emitted
 
     def _called(self, converter: Converter, node: ir.Node, here: Location) -> tuple[Op, tuple[Value | None, ...]]:
-        """What a converter makes of a node; it is called again with wider operands where it asks for them."""
+        """Return what a converter makes of a node; it is called again with wider operands where it asks for them."""
         widened: frozenset[ir.DataType] = frozenset()
         while True:
             op = Op(node, here, self, widened)
@@ -127,11 +127,11 @@ class Lowering:
                 widened |= {error.dtype}
 
     def converter(self, node: ir.Node) -> Converter | None:
-        """The converter of a node's type, None where the import has none."""
+        """Return the converter of a node's type, None where the import has none."""
         return self.converters.get(_full_type(node))
 
     def _body(self, graph: ir.Graph, location: Location) -> NetDef:
-        """The net of a body of a carried node: its nodes are carried too."""
+        """Return the net of a body of a carried node: its nodes are carried too."""
         net = NetDef(name=graph.name or location.net)
         net.external_input.extend(str(value.name) for value in graph.inputs)
         net.external_output.extend(str(value.name) for value in graph.outputs)
@@ -181,7 +181,7 @@ class Lowering:
 
 
 def value_names(model: ir.Model) -> set[str]:
-    """The names of all values of all graphs."""
+    """Return the names of all values of all graphs."""
     return {
         str(value.name)
         for graph in model.graphs()
@@ -196,7 +196,7 @@ def _full_type(node: ir.Node) -> str:
 
 
 def _no_conversion(node: ir.Node) -> UnsupportedError:
-    """Why a node has none. One that other operators define may have one where sizes are known."""
+    """Return why a node has none. One that other operators define may have one where sizes are known."""
     reason = f"operator {_full_type(node)!r} has no conversion to Caffe2 operators"
     shapes = [value.shape for value in node.inputs if value is not None]
     if all(shape is not None and shape.is_static() for shape in shapes) or not _is_defined_by_types(node):
@@ -220,7 +220,7 @@ def _is_known(node: ir.Node) -> bool:
 
 
 def constant_parameter(name: str, array: Array) -> Parameter:
-    """A parameter that holds ``array``."""
+    """Return a parameter that holds ``array``."""
     return Parameter(name, array.dtype, array.shape, lambda: array)
 
 

@@ -18,7 +18,7 @@ _IR_VERSION: Final = 10
 
 
 def failure_of(node: ir.Node, error: Exception, here: Location) -> Diagnostic:
-    """The diagnostic of an exception that escaped the converter of a node.
+    """Return the diagnostic of an exception that escaped the converter of a node.
 
     The converters rely on what ONNX's shape inference requires of ranks, sizes and attributes. It is asked only now,
     since it refuses nodes that runtimes compute. Raises ``error`` where faults surface (see ``internal_error``).
@@ -30,7 +30,7 @@ def failure_of(node: ir.Node, error: Exception, here: Location) -> Diagnostic:
 
 
 def _refusal(node: ir.Node) -> str:
-    """Why ONNX's strict shape inference refuses a node with what is known of its operands; empty if it does not."""
+    """Return why ONNX's strict shape inference refuses a node, as far as its operands are known; empty if not."""
     if any(attr.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS) for attr in node.attributes.values()):
         return ""
     graph = onnx.GraphProto(name="node")
@@ -58,7 +58,7 @@ def _refusal(node: ir.Node) -> str:
 
 
 def _refused_types(node: ir.Node) -> Iterator[str]:
-    """The operands of types that an operator does not take, alone or together, which shape inference does not check."""
+    """Yield the operands of types that an operator does not take, alone or together: shape inference does not check."""
     schema = onnx.defs.get_schema(node.op_type, node.version or WORKING_OPSET, node.domain)
     bound: dict[str, str] = {}  # what type parameters stand for
     for index, value in enumerate(node.inputs):

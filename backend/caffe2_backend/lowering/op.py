@@ -75,7 +75,7 @@ class Op(OperatorBase[Value], Emitter):
         return index < len(self.node.inputs) and self.node.inputs[index] is not None
 
     def operand(self, index: int) -> ir.Value:
-        """The ONNX value of operand ``index``, before any widening; refuses the node where it is missing."""
+        """Return the ONNX value of operand ``index``, before any widening; refuses the node where it is missing."""
         count = len(self.node.inputs)
         value = self.node.inputs[index] if -count <= index < count else None
         if value is None:
@@ -84,7 +84,7 @@ class Op(OperatorBase[Value], Emitter):
         return value
 
     def input(self, index: int) -> Value:
-        """Operand ``index``, widened where that was asked for; refuses the node where it is missing."""
+        """Return operand ``index``, widened where that was asked for; refuses the node where it is missing."""
         operand = self.operand(index)
         known = operand.dtype if isinstance(operand.type, ir.TensorType) else None
         dtype = UNDEFINED if known is None else known
@@ -98,7 +98,7 @@ class Op(OperatorBase[Value], Emitter):
         return self.emitted.widened[index]
 
     def optional(self, index: int) -> Value | None:
-        """Operand ``index``, or None where it is not given."""
+        """Return operand ``index``, or None where it is not given."""
         return self.input(index) if self.has_input(index) else None
 
     @property
@@ -121,20 +121,20 @@ class Op(OperatorBase[Value], Emitter):
     # What inference knows
 
     def dtype(self, value: Value) -> ir.DataType:
-        """The element type of a value; refuses the node where it is unknown."""
+        """Return the element type of a value; refuses the node where it is unknown."""
         if value.dtype == UNDEFINED:
             self.needs_shape(f"{value.name!r} is not a tensor of a known element type")
         return value.dtype
 
     def output_dtype(self, index: int = 0) -> ir.DataType:
-        """The element type of an output; refuses the node where it is unknown."""
+        """Return the element type of an output; refuses the node where it is unknown."""
         output = self.node.outputs[index]
         if output.dtype is None or not isinstance(output.type, ir.TensorType):
             self.needs_shape(f"{output.name!r} is not a tensor of a known element type")
         return WIDER[output.dtype] if output.dtype in self.widened else output.dtype
 
     def constant(self, value: Value, what: str) -> Array:
-        """The contents of an operand that Caffe2 takes as an argument; refuses the node where they are unknown."""
+        """Return the contents of an operand that Caffe2 takes as an argument; refuses the node where unknown."""
         known = self.known(value)
         if known is None:
             self.unsupported(
@@ -143,25 +143,25 @@ class Op(OperatorBase[Value], Emitter):
         return known
 
     def known(self, value: Value) -> Array | None:
-        """The contents of a value that is an array or an initializer, None for one that is computed at run time."""
+        """Return the contents of a value that is an array or an initializer, None for one computed at run time."""
         return value.array if value.array is not None else super().known(value)
 
     def known_list(self, value: Value) -> Array | None:
-        """The contents of a list, or None as :meth:`known`; refuses the node where the operand has more dims."""
+        """Return the contents of a list, or None as :meth:`known`; refuses the node where the operand has more dims."""
         known = self.known(value)
         if known is not None and known.ndim > 1:
             self.unsupported(f"an operand must be a list, not of rank {known.ndim}", code="invalid-operands")
         return None if known is None else known.reshape(-1)
 
     def known_number(self, value: Value) -> Any:
-        """The only element of an operand, or None as :meth:`known`; refuses the node where it has another number."""
+        """Return the only element of an operand, None as :meth:`known`; refuses the node if it has another number."""
         known = self.known(value)
         if known is not None and known.size != 1:
             self.unsupported(f"an operand must have one element, not {known.size}", code="invalid-operands")
         return None if known is None else known.item()
 
     def require(self, value: Value, *dtypes: ir.DataType) -> Value:
-        """The value, which must be of one of ``dtypes``.
+        """Return the value, which must be of one of ``dtypes``.
 
         Refuses the node where it is not; raises TooNarrowError where operands of a wider type are.
         """
@@ -177,7 +177,7 @@ class Op(OperatorBase[Value], Emitter):
     # Outputs and bodies
 
     def narrow_outputs(self, values: Sequence[Value | None]) -> tuple[Value | None, ...]:
-        """The outputs, in their own element types where operands were widened."""
+        """Return the outputs, in their own element types where operands were widened."""
         return tuple(self._narrowed(value, i) for i, value in enumerate(values))
 
     def _narrowed(self, value: Value | None, index: int) -> Value | None:
@@ -189,7 +189,7 @@ class Op(OperatorBase[Value], Emitter):
         return self.narrow(value, dtype) if dtype in self.widened else value
 
     def lower_body(self, graph: ir.Graph, name: str) -> list[OperatorDef]:
-        """The operators of a body, which is attribute ``name``.
+        """Return the operators of a body, which is attribute ``name``.
 
         Raises RefusedBodyError where it cannot be converted; its own diagnostics say why.
         """
@@ -206,5 +206,5 @@ class Op(OperatorBase[Value], Emitter):
 
 
 def index_type(op: Op, value: Value) -> Value:
-    """An operand of integers as int64."""
+    """Return an operand of integers as int64."""
     return value if op.dtype(value) == INT64 else value.cast(INT64)

@@ -99,18 +99,18 @@ class Value:
         return self * other
 
     def __truediv__(self, other: Operand) -> Value:
-        """The quotient of floating-point numbers."""
+        """Return the quotient of floating-point numbers."""
         return self._binary(other, "Div", np.divide)
 
     def __rtruediv__(self, other: Operand) -> Value:
         return self.like(other) / self
 
     def quotient(self, other: Operand) -> Value:
-        """The integer quotient by a positive number, truncated toward zero, as Caffe2's Div gives it."""
+        """Return the integer quotient by a positive number, truncated toward zero, as Caffe2's Div gives it."""
         return self._binary(other, "Div", lambda a, b: np.sign(a) * (np.abs(a) // b))
 
     def __floordiv__(self, other: Operand) -> Value:
-        """The integer quotient by a positive number, rounded down."""
+        """Return the integer quotient by a positive number, rounded down."""
         by = self.like(other)
         if self.array is not None and by.array is not None:
             return self._new(self.array // by.array)
@@ -118,7 +118,7 @@ class Value:
         return truncated - (self - truncated * by < 0).cast(self.dtype)
 
     def __mod__(self, other: Operand) -> Value:
-        """The remainder of a division by a positive integer, at least zero."""
+        """Return the remainder of a division by a positive integer, at least zero."""
         return self - self // other * other
 
     def __neg__(self) -> Value:
@@ -157,7 +157,7 @@ class Value:
         return self._unary("Not", np.logical_not)
 
     def select(self, other: Operand, where: Value) -> Value:
-        """These elements where ``where`` holds, those of ``other`` elsewhere.
+        """Return these elements where ``where`` holds, those of ``other`` elsewhere.
 
         Both are finite: Caffe2's Where does not broadcast, hence a sum of products with the condition.
         """
@@ -167,21 +167,21 @@ class Value:
         return self * where.cast(self.dtype) + rest * (~where).cast(self.dtype)
 
     def maximum(self, other: Operand) -> Value:
-        """The larger of each two finite elements."""
+        """Return the larger of each two finite elements."""
         return self.select(other, self > other)
 
     def minimum(self, other: Operand) -> Value:
-        """The smaller of each two finite elements."""
+        """Return the smaller of each two finite elements."""
         return self.select(other, self < other)
 
     # Functions of floats
 
     def floor(self) -> Value:
-        """The largest integer that is not above each float."""
+        """Return the largest integer that is not above each float."""
         return self._unary("Floor", np.floor)
 
     def round(self) -> Value:
-        """The nearest integer of each float, the even one of two.
+        """Return the nearest integer of each float, the even one of two.
 
         floor(x), plus one where the fraction is above one half, or is one half and floor(x) is odd: then half of
         floor(x) has a fraction of one half too.
@@ -195,21 +195,21 @@ class Value:
         return floor + ((fraction > 0.5) | (is_tie & is_odd)).cast(FLOAT)
 
     def absolute(self) -> Value:
-        """The absolute value of each float."""
+        """Return the absolute value of each float."""
         return self._unary("Abs", np.abs)
 
     def cosine(self) -> Value:
-        """The cosine of each float."""
+        """Return the cosine of each float."""
         return self._unary("Cos", np.cos)
 
     def sine(self) -> Value:
-        """The sine of each float."""
+        """Return the sine of each float."""
         return self._unary("Sin", np.sin)
 
     # Types and shapes
 
     def cast(self, dtype: ir.DataType) -> Value:
-        """The elements in another type; floats are truncated to integers."""
+        """Return the elements in another type; floats are truncated to integers."""
         if dtype == self.dtype:
             return self
         if self.array is not None:
@@ -217,7 +217,7 @@ class Value:
         return self._builder.emit("Cast", self, to=dtype)
 
     def reshape(self, shape: Sequence[int]) -> Value:
-        """The elements in another shape; 0 keeps a dim and -1 is inferred from the number of elements."""
+        """Return the elements in another shape; 0 keeps a dim and -1 is inferred from the number of elements."""
         if self.array is not None:
             try:
                 return self._new(self.array.reshape(shape))
@@ -226,13 +226,13 @@ class Value:
         return self._builder.reshape(self, shape)
 
     def sum(self, axis: int) -> Value:
-        """The sums along an axis, which stays as one of size 1."""
+        """Return the sums along an axis, which stays as one of size 1."""
         if self.array is not None:
             return self._new(self.array.sum(axis, dtype=self.array.dtype, keepdims=True))
         return self._builder.emit("ReduceSum", self, axes=[axis], keepdims=1)
 
     def like(self, other: Operand) -> Value:
-        """A plain number as a value of this one's element type; a value unchanged."""
+        """Return a plain number as a value of this one's element type; a value unchanged."""
         if isinstance(other, Value):
             return other
         return self._builder.const(other, self.dtype)

@@ -98,7 +98,7 @@ def recurrent(op: Op) -> tuple[Value | None, ...]:
 
 
 def _of_direction(op: Op, index: int, direction: int) -> Value:
-    """The part of an operand for one direction."""
+    """Return the part of an operand for one direction."""
     operand = op.input(index)
     count, known = op.static_dim(operand, 0), op.known(operand)
     if count is not None and count <= direction:
@@ -116,7 +116,7 @@ def _is_unit(op: Op, direction: int, *, clip: float, forget: bool) -> bool:
 
 
 def _in_unit_order(op: Op, parameter: Value) -> Value | None:
-    """The gates of an LSTM's parameter, [4*H, ...], in the order of an LSTMUnit; None where it is not known."""
+    """Return the gates of an LSTM's parameter, [4*H, ...], in the order of an LSTMUnit; None where it is not known."""
     if parameter.array is None or len(parameter.array) % 4:
         return None
     input_, output, forget, candidate = np.split(parameter.array, 4)
@@ -124,7 +124,7 @@ def _in_unit_order(op: Op, parameter: Value) -> Value | None:
 
 
 def _biases(op: Op, direction: int, width: int) -> tuple[Value, Value]:
-    """What is added to the product of the input, and to that of the state."""
+    """Return what is added to the product of the input, and to that of the state."""
     if not op.has_input(3):
         zeros = op.const(np.zeros(op.bounded(width)), FLOAT)
         return zeros, zeros
@@ -133,7 +133,7 @@ def _biases(op: Op, direction: int, width: int) -> tuple[Value, Value]:
 
 
 def _peepholes(op: Op, direction: int, hidden: int) -> tuple[Value, ...]:
-    """The weights of the cell in the input, output and forget gate."""
+    """Return the weights of the cell in the input, output and forget gate."""
     if op.type != "LSTM" or not op.has_input(7):
         return ()
     whole = _of_direction(op, 7, direction)
@@ -141,7 +141,7 @@ def _peepholes(op: Op, direction: int, hidden: int) -> tuple[Value, ...]:
 
 
 def _initial(op: Op, index: int, direction: int, hidden: int, *, batch_first: bool) -> Value:
-    """The first value of a state, [1, N, H]; zeros of [H], which suit every batch, where it is missing."""
+    """Return the first value of a state, [1, N, H]; zeros of [H], which suit every batch, where it is missing."""
     operand = op.optional(index)
     if operand is None:
         return op.const(np.zeros(op.bounded(hidden)), FLOAT)
@@ -153,7 +153,7 @@ def _initial(op: Op, index: int, direction: int, hidden: int, *, batch_first: bo
 
 
 def _functions(op: Op, kind: Recurrence, directions: int) -> list[tuple[Function, ...]]:
-    """The activations of each direction. The lists of alphas and betas hold values for those that have them only."""
+    """Return the activations of each direction. Alphas and betas are listed for those that have them only."""
     names = op.args.texts("activations", default=()) or kind.activations * directions
     alphas = list(op.args.numbers("activation_alpha", default=()))
     betas = list(op.args.numbers("activation_beta", default=()))
@@ -199,7 +199,7 @@ def _clipped(op: Op, part: _Direction, value: Value) -> Value:
 
 
 def _kept(op: Op, part: _Direction, timestep: Value, new: Value, old: Value) -> Value:
-    """The new state where the step is within the length of the sequence, else the old one."""
+    """Return the new state where the step is within the length of the sequence, else the old one."""
     if part.lengths is None:
         return new
     is_valid = op.emit("ExpandDims", (timestep < part.lengths).cast(FLOAT), dims=[0, 2])
@@ -213,7 +213,7 @@ def _rnn(op: Op, part: _Direction, rows: Sequence[Value], states: Sequence[Value
 
 
 def _gru(op: Op, part: _Direction, rows: Sequence[Value], states: Sequence[Value], timestep: Value) -> list[Value]:
-    """Gates in the order update, reset, candidate."""
+    """Return the new state. The gates are in the order update, reset, candidate."""
     f, g = part.functions
     (row,), (h,), size = rows, states, part.hidden
     x_update, x_reset, x_candidate = op.emit("Split", row, outputs=3, axis=2)
@@ -231,7 +231,7 @@ def _gru(op: Op, part: _Direction, rows: Sequence[Value], states: Sequence[Value
 
 
 def _lstm(op: Op, part: _Direction, rows: Sequence[Value], states: Sequence[Value], timestep: Value) -> list[Value]:
-    """Gates in the order input, output, forget, candidate; the cell itself is not clipped, as in onnxruntime."""
+    """Return the new states. Gates: input, output, forget, candidate; the cell is not clipped, as in onnxruntime."""
     f, g, h_function = part.functions
     (row,), (h, c) = rows, states
     total = row + op.emit("FC", h, part.recurrence, part.bias, axis=2)

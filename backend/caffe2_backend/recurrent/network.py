@@ -75,6 +75,6 @@ def _floats(op: Op, names: Sequence[str]) -> list[Value]:
 
 
 def _own(op: Op, value: Value) -> str:
-    """A state after the step as a blob that the step itself writes."""
+    """Return a state after the step as a blob that the step itself writes."""
     written = {name for own in op.emitted.ops for name in own.output}
     return value.name if value.name in written else op.emit("Copy", value).name

@@ -60,7 +60,7 @@ class Carried:
         return self.dims[:2] == self.lead or (len(self.dims) > 1 and self.dims[:1] == self.lead[1:])
 
     def first_row(self, op: Op) -> Value:
-        """What the state starts from; zeros, which no step reads, for what is kept and not carried."""
+        """Return what the state starts from; zeros, which no step reads, for what is kept and not carried."""
         if self.initial:
             value = as_float(op, op.blob(self.initial, self.dtype))
             is_direct = self.is_row or self.is_matrix or len(self.dims) == 1
@@ -72,7 +72,7 @@ class Carried:
         return op.emit("ConstantFill", width, input_as_shape=1, dtype=FLOAT, value=0.0)
 
     def from_row(self, op: Op, row: Value) -> Value:
-        """A row as the value that it holds; always a new blob."""
+        """Return a row as the value that it holds; always a new blob."""
         if self.is_row:
             value = op.emit("Copy", row)
         elif self.is_matrix or len(self.dims) < 2:
@@ -84,7 +84,7 @@ class Carried:
         return from_float(op, value, self.dtype)
 
     def to_row(self, op: Op, value: Value, before: Value, *, is_certain: bool) -> Value:
-        """A value as the row after ``before``, in a new blob.
+        """Return a value as the row after ``before``, in a new blob.
 
         Caffe2 drops, without an error, what does not fit the row. ResizeLike checks that the number of elements is the
         same; it is not needed where the dims are certain.
@@ -97,7 +97,7 @@ class Carried:
         return op.emit("ResizeLike", value, before)
 
     def of_all_steps(self, op: Op, rows: Value, dims: Sequence[Dim]) -> Value:
-        """The rows of all steps, [T, N, D], as values of ``dims``, [T, ...]; always a new blob."""
+        """Return the rows of all steps, [T, N, D], as values of ``dims``, [T, ...]; always a new blob."""
         if len(dims) == 2 and dims[0] == self.batch:
             value = op.emit("Copy", rows)
         elif len(dims) < 2 and self.batch == 1:
@@ -133,13 +133,13 @@ class Linked:
         return self.dims is not None and len(self.dims) > 1 and self.dims[:2] == (1, self.batch)
 
     def whole(self, op: Op, sequence: Value) -> Value:
-        """The sequence, [T, ...], in the shape in which it is linked."""
+        """Return the sequence, [T, ...], in the shape in which it is linked."""
         if self.has_one:
             return op.emit("Squeeze", sequence, dims=[1])
         return op.emit("ExpandDims", sequence, dims=[1]) if self._has_more else sequence
 
     def row(self, op: Op, linked: Value) -> Value:
-        """What the link gives, in the shape of a row; always a new blob."""
+        """Return what the link gives, in the shape of a row; always a new blob."""
         if self.has_one:
             return op.emit("Copy", linked)
         return op.emit("Squeeze", linked, dims=[0, 1] if self._has_more else [0])
@@ -171,7 +171,7 @@ def plan_rows(
     sequences: Sequence[tuple[ir.Value, int]],
     linked: Sequence[int],
 ) -> Plan | None:
-    """The states and links with which a RecurrentNetwork computes a Scan; None where it cannot, or dims are unknown.
+    """Return the states and links by which a RecurrentNetwork computes a Scan; None if it cannot, or for unknown dims.
 
     Args:
         op: the Scan.
@@ -215,7 +215,7 @@ def plan_rows(
 
 
 def sizes(op: Op, dims: Sequence[Dim]) -> list[Size]:
-    """Dims as numbers, and blobs of those that are known at run time only."""
+    """Return dims as numbers, and blobs of those that are known at run time only."""
     return [dim if isinstance(dim, int) else dim_of(op, op.blob(dim[0], UNDEFINED), dim[1]) for dim in dims]
 
 
@@ -244,7 +244,7 @@ class _Dims:
                 self.named.setdefault(dim.value, axis)
 
     def of(self, value: ir.Value, blob: str = "") -> tuple[Dim, ...] | None:
-        """The dims of a value; with a blob, unnamed dims are dims of that. None where one is unknown."""
+        """Return the dims of a value; with a blob, unnamed dims are dims of that. None where one is unknown."""
         if value.shape is None:
             return None
         dims = tuple(self._each(value.shape, blob))
@@ -271,14 +271,14 @@ def _axes(value: ir.Value) -> range:
 
 
 def _carried(value: ir.Value, dims: tuple[Dim, ...] | None, initial: str = "") -> Carried | None:
-    """None where float does not hold the element type exactly, or there are no elements to link to."""
+    """Return how a value is carried; None if float does not hold its type exactly, or it has no elements to link to."""
     if value.dtype is None or value.dtype not in HELD_BY_FLOAT or dims is None or 0 in dims:
         return None
     return Carried(value.dtype, dims, initial)
 
 
 def _batch(carried: Sequence[Carried], row: tuple[Dim, ...] | None) -> Dim:
-    """The N of all states and of the sequence with such rows, [1, N, ...] or [N, ...]; 1 where they share none."""
+    """Return the N of all states and of the sequence with such rows, [1, N, ...] or [N, ...]; 1 if they share none."""
     row = row or ()
     for batch in (*(row[1:2] if row[:1] == (1,) else ()), *row[:1]):
         states = [replace(state, batch=batch) for state in carried]
@@ -288,7 +288,7 @@ def _batch(carried: Sequence[Carried], row: tuple[Dim, ...] | None) -> Dim:
 
 
 def _reshaped_from(body: ir.Graph, value: ir.Value) -> tuple[ir.Value, list[tuple[str, list[int]]]]:
-    """The value that another is a reshape of, and the operators between, the last one first, with their axes."""
+    """Return the value that another is a reshape of, and the operators between, the last one first, with their axes."""
     changes: list[tuple[str, list[int]]] = []
     while (node := value.producer()) is not None and node.graph is body and not node.domain:
         source = node.inputs[0] if node.inputs else None
@@ -304,7 +304,7 @@ def _reshaped_from(body: ir.Graph, value: ir.Value) -> tuple[ir.Value, list[tupl
 def _reshaped(
     dims: tuple[Dim, ...], undone: Sequence[tuple[str, list[int]]], applied: Sequence[tuple[str, list[int]]]
 ) -> tuple[Dim, ...] | None:
-    """The dims before some operators and after others, latest first; None if the dims have no such axes."""
+    """Return the dims before some operators and after others, latest first; None if the dims have no such axes."""
     steps = [(kind != "Squeeze", axes) for kind, axes in undone]
     steps += [(kind == "Squeeze", axes) for kind, axes in reversed(applied)]
     for drops, axes in steps:

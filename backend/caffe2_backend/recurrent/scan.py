@@ -45,11 +45,11 @@ class _Sequence:
         return self.operand.dtype == FLOAT and self.operand.shape is not None and 0 not in self.operand.shape
 
     def value(self, op: Op) -> Value:
-        """The operand."""
+        """Return the operand."""
         return _value(op, self.operand)
 
     def from_first(self, op: Op) -> Value:
-        """The operand with the steps along axis 0, in their order."""
+        """Return the operand with the steps along axis 0, in their order."""
         rank = 0 if self.operand.shape is None else len(self.operand.shape)
         axis = self.way.axis
         value = transpose(op, self.value(op), [axis, *range(axis), *range(axis + 1, rank)])
@@ -82,11 +82,11 @@ class _Scan:
         return [str(value.name) for value in self.body.outputs]
 
     def steps(self, op: Op) -> Value:
-        """The number of steps, int64 [1]."""
+        """Return the number of steps, int64 [1]."""
         return dim_of(op, self.sequences[0].value(op), self.sequences[0].way.axis)
 
     def last(self, op: Op) -> Value | None:
-        """The number of the last step, int64 [1]; None where no sequence is scanned from its end."""
+        """Return the number of the last step, int64 [1]; None where no sequence is scanned from its end."""
         if not any(sequence.way.backward for sequence in self.sequences):
             return None
         return self.steps(op) - op.const([1], INT64)
@@ -155,7 +155,7 @@ def _ways(op: Op, side: str, count: int) -> tuple[list[int], list[bool]]:
 
 
 def _output_axis(op: Op, axis: int, output: ir.Value, element: ir.Value) -> int:
-    """The axis that a result is stacked along, counted from the front; the rank must be known where it is not 0."""
+    """Return the axis that a result is stacked along, from the front; the rank must be known unless it is 0."""
     if axis == 0:
         return 0
     if element.shape is None:
@@ -164,7 +164,7 @@ def _output_axis(op: Op, axis: int, output: ir.Value, element: ir.Value) -> int:
 
 
 def _network(op: Op, parts: _Scan, plan: Plan) -> list[Value]:
-    """The step net has the row of each state before and after it; sequences of other types than float are gathered."""
+    """Compute by a step net with each state's row before and after it; gather sequences of other types than float."""
     held = len(parts.initial)
     wholes = [link.whole(op, parts.sequences[link.index].from_first(op)) for link in plan.linked]
     first = None if wholes else op.emit("ExpandDims", arange(op, parts.steps(op)), dims=[1])
@@ -197,7 +197,7 @@ def _network(op: Op, parts: _Scan, plan: Plan) -> list[Value]:
 
 
 def _needed(ops: Sequence[OperatorDef], results: Sequence[str]) -> list[OperatorDef]:
-    """The operators that results depend on: a result that is a reshaped state needs no operators of its own."""
+    """Return the operators that results depend on: a result that is a reshaped state needs no operators of its own."""
     wanted = set(results)
     kept: list[OperatorDef] = []
     for own in reversed(ops):
@@ -208,7 +208,7 @@ def _needed(ops: Sequence[OperatorDef], results: Sequence[str]) -> list[Operator
 
 
 def _while(op: Op, parts: _Scan) -> list[Value]:
-    """A loop whose iterations gather their row of each sequence."""
+    """Return a loop whose iterations gather their row of each sequence."""
     trips, last = parts.steps(op), parts.last(op)
     iteration, condition, following = op.fresh("iteration"), op.fresh("condition"), op.fresh("condition")
     with op.inside() as ops:

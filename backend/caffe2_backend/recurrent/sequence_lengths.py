@@ -10,13 +10,13 @@ from caffe2_frontend.interop.types import FLOAT, INT32, INT64
 
 
 def length_mask(op: Op, sequence: Value, lengths: Value) -> Value:
-    """Which steps are within the length of their sequence, float [T, N, 1] of ones and zeros."""
+    """Return which steps are within the length of their sequence, float [T, N, 1] of ones and zeros."""
     steps = arange(op, dim_of(op, sequence, 0)).cast(INT32).reshape([-1, 1])
     return op.emit("ExpandDims", (steps < lengths).cast(FLOAT), dims=[2])
 
 
 def reversed_steps(op: Op, sequence: Value, lengths: Value | None) -> Value:
-    """The steps of [T, N, D] in reverse order, of each sequence those within its length; the others stay.
+    """Return the steps of [T, N, D] in reverse order, of each sequence those within its length; the others stay.
 
     Step t of a sequence of length n comes from n - 1 - t if t < n, else from t. With [T, N] flattened that is row
     source * N + batch.

@@ -75,26 +75,26 @@ class Match:
         return self.operands[: len(blobs_of(self.origin.operator)[0])]
 
     def typed(self) -> Iterator[tuple[ir.Value, ValueType]]:
-        """Operands that are values of the graph, with the types for which the operator was converted."""
+        """Yield operands that are values of the graph, with the types for which the operator was converted."""
         for operand, value in zip(self.origin.operands, self.operands, strict=True):
             if operand.type is not None and isinstance(value, ir.Value):
                 yield value, operand.type
 
     def made(self) -> Iterator[tuple[ir.Value, ValueType]]:
-        """Outputs that nodes compute, with their types."""
+        """Yield outputs that nodes compute, with their types."""
         for output, value in zip(self.origin.outputs, self.outputs, strict=True):
             if output is not None and value is not None:
                 yield value, output.type
 
     def dims(self, known: ValueType) -> Dims | None:
-        """The dims of a type, with the symbolic dims of this model."""
+        """Return the dims of a type, with the symbolic dims of this model."""
         if known.dims is None:
             return None
         return tuple(self.symbols.get(dim, dim) if isinstance(dim, str) else dim for dim in known.dims)
 
 
 def find_operators(model: ir.Model) -> list[Match]:
-    """The operators of the main graph that can be restored, in the order of their nodes. The model is not changed."""
+    """Return the operators of the main graph that can be restored, in the order of their nodes, without changing it."""
     graph = model.graph
     homes = [node for node in graph if ORIGIN_KEY in node.metadata_props]
     if not homes:
@@ -121,7 +121,7 @@ class _Search:
                 self.parts.setdefault(node.metadata_props[PART_KEY], []).append(node)
 
     def match(self, home: ir.Node) -> Match | None:
-        """The operator of which a node computes the first output; None if its nodes have changed."""
+        """Return the operator of which a node computes the first output; None if its nodes have changed."""
         try:
             digest, text, origin = read_origin(home.metadata_props[ORIGIN_KEY])
             found = self._recognized(home, origin, digest, text)
@@ -174,7 +174,7 @@ class _Search:
         before: Sequence[ir.Value | ir.TensorProtocol | None],
         home: ir.Node,
     ) -> ir.Value | ir.TensorProtocol | None:
-        """The value of an operand: an earlier one, a constant, a value by name, or one that was met."""
+        """Return the value of an operand: an earlier one, a constant, a value by name, or one that was met."""
         if operand.same is not None:
             return before[operand.same]
         if operand.held:
@@ -192,7 +192,7 @@ class _Search:
         return value
 
     def _named(self, found: Match) -> Match | None:
-        """The match with names for all its outputs; None if another value has a name of its bodies."""
+        """Return the match with names for all its outputs; None if another value has a name of its bodies."""
         definitions = found.origin.definitions
         own = {value for node in found.nodes for value in node.outputs}
         own.update(value for value in (*found.operands, *found.outputs) if isinstance(value, ir.Value))
@@ -221,7 +221,7 @@ class _Search:
         return name
 
     def without_mixed_bytes(self, found: list[Match]) -> list[Match]:
-        """The matches without those that would mix Int8 tensors with plain bytes.
+        """Return the matches without those that would mix Int8 tensors with plain bytes.
 
         A quantized value is mixed if a node that is not restored reads or computes it, or if two operators have
         different scales or zero points for it. Removing the matches that touch a mixed value may mix further values:
@@ -296,7 +296,7 @@ class _Types:
         return True
 
     def of(self, value: ir.Value) -> tuple[ir.DataType | None, Dims | None]:
-        """The element type and the dims of a value."""
+        """Return the element type and the dims of a value."""
         if value in self.known:
             return self.known[value]
         if value.producer() is None:
@@ -322,7 +322,7 @@ def _same_dims(wanted: Dims | None, actual: Dims | None, symbols: dict[str, int 
 
 
 def _inferred(model: ir.Model) -> dict[str, tuple[ir.DataType | None, Dims | None]]:
-    """The types that ONNX infers from the graph's inputs and initializers only."""
+    """Return the types that ONNX infers from the graph's inputs and initializers only."""
     proto = without_weights(model)
     _forget_types(proto.graph)
     try:
@@ -362,7 +362,7 @@ def _quantized(found: Sequence[Match]) -> dict[ir.Value, Quantization]:
 
 
 def _plainly_read(graph: ir.Graph, found: Sequence[Match]) -> set[ir.Value]:
-    """The values that the remaining nodes read once the operators are restored."""
+    """Return the values that the remaining nodes read once the operators are restored."""
     makers = {value: match for match in found for value in match.outputs if value is not None}
     read: set[ir.Value] = set()
     seen: set[ir.Value] = set()
@@ -390,5 +390,5 @@ def _main_values(graph: ir.Graph) -> Iterator[ir.Value]:
 
 
 def counted(found: Sequence[Match]) -> Counter[str]:
-    """The number of matches for each operator type."""
+    """Return the number of matches for each operator type."""
     return Counter(match.origin.operator.type for match in found)

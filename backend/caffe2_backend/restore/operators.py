@@ -26,20 +26,20 @@ def is_restored(node: ir.Node) -> bool:
 def restored_node(
     definitions: Sequence[OperatorDef], inputs: Sequence[ir.Value | None], outputs: Sequence[ir.Value]
 ) -> ir.Node:
-    """The node that stands for the last of ``definitions``; operands and outputs are those of :func:`blobs_of`."""
+    """Return the node that stands for the last of ``definitions``; operands and outputs as in :func:`blobs_of`."""
     texts = [b64encode(op.SerializeToString()).decode() for op in definitions]
     attributes = [ir.AttrStrings(_DEFINITIONS, texts)]
     return ir.Node(DOMAIN, definitions[-1].type, inputs, attributes, outputs=outputs)
 
 
 def restored_operators(node: ir.Node) -> list[OperatorDef]:
-    """The operators that a restored node stands for, with the names of its values."""
+    """Return the operators that a restored node stands for, with the names of its values."""
     inputs = [None if value is None else str(value.name) for value in node.inputs]
     return renamed_operators(_definitions(node), inputs, [str(value.name) for value in node.outputs])
 
 
 def reserved_names(graph: ir.Graph) -> Iterator[str]:
-    """Names in the definitions of restored operators that are not values of the graph, such as workspace stacks."""
+    """Yield names in definitions of restored operators that are not values of the graph, such as workspace stacks."""
     for node in graph:
         if is_restored(node):
             definitions = _definitions(node)
@@ -47,7 +47,7 @@ def reserved_names(graph: ir.Graph) -> Iterator[str]:
 
 
 def own_names(definitions: Sequence[OperatorDef], bound: Sequence[bool]) -> set[str]:
-    """The names that a restored operator keeps, and that no other blob may have.
+    """Return the names that a restored operator keeps, and that no other blob may have.
 
     These are the blobs that it reads and that are not values of the graph (``bound``), and all blobs of the operators
     that make them. Blobs that its bodies write into the workspace around them are outputs of it, also where they find
@@ -62,7 +62,7 @@ def own_names(definitions: Sequence[OperatorDef], bound: Sequence[bool]) -> set[
 def renamed_operators(
     definitions: Sequence[OperatorDef], inputs: Sequence[str | None], outputs: Sequence[str]
 ) -> list[OperatorDef]:
-    """The definitions with new names for the blobs that the last of them reads and writes (:func:`blobs_of`).
+    """Return the definitions with new names for the blobs that the last of them reads and writes (:func:`blobs_of`).
 
     None is an operand that is not a value of the graph: what ``definitions`` make before keeps its name. A blob that
     the operator reads and overwrites is first copied to the name of the output.
