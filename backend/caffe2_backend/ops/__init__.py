@@ -21,5 +21,5 @@ _CONVERTERS = merge(FAMILIES)
 
 
 def converters() -> Mapping[str, Converter]:
-    """Every covered operator type with its converter."""
+    """Return every covered operator type with its converter."""
     return _CONVERTERS

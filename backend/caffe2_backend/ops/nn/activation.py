@@ -95,7 +95,7 @@ def identity(op: Op) -> tuple[Value, ...]:
 
 
 def _dropout(op: Op, x: Value, ratio: Value | None, training: Value) -> tuple[Value, Value]:
-    """The elements at which a random number of [0, 1) is at least the ratio, divided by 1 - ratio, and the mask."""
+    """Return the elements with a random number of [0, 1) of at least the ratio, divided by 1 - ratio, and the mask."""
     op.require(x, FLOAT)
     half = op.const(0.5, FLOAT) if ratio is None else as_float(op, ratio)
     effective = half.reshape([1]) * training.reshape([1]).cast(FLOAT)
@@ -268,7 +268,7 @@ def _cast_of_stored(op: Op, x: Value, target: ir.DataType, *, saturates: bool) -
 
 
 def _of_long(op: Op, bits: Value, target: ir.DataType) -> Value:
-    """Unsigned integers of 64 bits as what is cast to another type: integers wrap around, whatever their sign."""
+    """Return unsigned integers of 64 bits as what is cast: to integers they wrap around, whatever their sign."""
     if target.is_integer() or target == BOOL:
         return bits
     return number_of(op, bits, DOUBLE if target == DOUBLE else FLOAT)

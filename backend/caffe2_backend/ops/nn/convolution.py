@@ -28,7 +28,7 @@ def conv(op: Op) -> Value:
 
 
 def convolve(op: Op, image: Value, kernel: Value, window: Window, group: int, bias: Value | None = None) -> Value:
-    """Caffe2's Conv of an image of floats."""
+    """Return Caffe2's Conv of an image of floats."""
     pads, arguments = window.known_pads, window.same_arguments
     if pads is not None:
         arguments = window.arguments(pads)
@@ -75,7 +75,7 @@ def conv_transpose(op: Op) -> Value:
 
 
 def _stretched_conv(op: Op, window: Window, pads: Sequence[int], adjust: Sequence[int], group: int) -> Value:
-    """A convolution, with the mirrored kernel and strides of 1, of an image with zeros between its elements.
+    """Return a convolution, with the mirrored kernel and strides of 1, of an image with zeros between its elements.
 
     Along each axis element i of the image is moved to i * stride; reach - pad zeros surround the result, where reach is
     the extent of the dilated kernel less one. Elements outside of the image are read from a zero appended to its end.
@@ -107,7 +107,7 @@ def _stretched_conv(op: Op, window: Window, pads: Sequence[int], adjust: Sequenc
 
 
 def _transposed_pads(op: Op, window: Window, adjust: list[int]) -> list[int]:
-    """The pads of a transposed convolution; where ``output_shape`` is larger than the image, ``adjust`` grows.
+    """Return the pads of a transposed convolution; where ``output_shape`` is larger than the image, ``adjust`` grows.
 
     Without ``output_shape`` the output is size * stride, so that the pads do not depend on the size.
     """

@@ -75,7 +75,7 @@ def non_max_suppression(op: Op) -> Value:
 
 
 def _limited(op: Op, given: _Boxes, threshold: float) -> _Kept:
-    """By BoxWithNMSLimit, with the boxes of an image once for each of its classes.
+    """Select boxes by BoxWithNMSLimit, with the boxes of an image once for each of its classes.
 
     Boxes without an area overlap none: they are moved to where no other box is. (Caffe2 divides by their union.)
     """
@@ -104,12 +104,12 @@ def _limited(op: Op, given: _Boxes, threshold: float) -> _Kept:
 
 
 def _filled(op: Op, length: Value, value: Value) -> Value:
-    """A list of one number, int64."""
+    """Return a list of one number, int64."""
     return expand(op, as_vector(op, value), as_vector(op, length))
 
 
 def _suppressed(op: Op, given: _Boxes, threshold: Value) -> _Kept:
-    """By comparing all pairs of boxes: a box is kept unless one that is kept, is ahead of it, and overlaps it.
+    """Select boxes by comparing all pairs: a box is kept unless one that is kept, is ahead of it, and overlaps it.
 
     Which boxes are kept follows from those ahead of them: starting from all, each round settles the next of a chain of
     overlapping boxes, until nothing changes.
@@ -145,7 +145,7 @@ def _suppressed(op: Op, given: _Boxes, threshold: Value) -> _Kept:
 
 
 def _order(op: Op, keys: Value, like: Value) -> Value:
-    """The indices of distinct integers in ascending order: each is written where as many keys are below it."""
+    """Return the indices of distinct integers in ascending order: each is written where as many keys are below it."""
     below = (keys.reshape([1, -1]) < keys.reshape([-1, 1])).cast(INT64)
     targets = op.emit("ReduceSum", below, axes=[1], keepdims=0)
     count = dim_of(op, like, 0)
@@ -153,7 +153,7 @@ def _order(op: Op, keys: Value, like: Value) -> Value:
 
 
 def _overlap(op: Op, given: _Boxes) -> Value:
-    """The intersection of each two boxes of an image by their union, [N, M, M]; 0 where one has no area."""
+    """Return the intersection of each two boxes of an image by their union, [N, M, M]; 0 where one has no area."""
     low, high = given.low, given.high
     one: list[Size] = [given.images, given.count, 1, 2]
     other: list[Size] = [given.images, 1, given.count, 2]
@@ -169,6 +169,6 @@ def _overlap(op: Op, given: _Boxes) -> Value:
 
 
 def _area(op: Op, sizes: Value, axis: int) -> Value:
-    """The products of heights and widths."""
+    """Return the products of heights and widths."""
     height, width = (op.emit("Squeeze", slice_axis(op, sizes, axis, i, i + 1), dims=[axis]) for i in (0, 1))
     return height * width

@@ -100,7 +100,7 @@ ROUNDED_UP: Final[dict[str, Callable[[Value], Value]]] = {
 
 
 def nearest_indices(axis: Axis, x: Value, rounding: str) -> Value:
-    """The index of the element nearest to each coordinate, int64 [n]."""
+    """Return the index of the element nearest to each coordinate, int64 [n]."""
     low = x.floor()
     fraction = x - low
     whole = low if rounding == "floor" else low + ROUNDED_UP[rounding](fraction).cast(FLOAT)
@@ -115,12 +115,12 @@ def _clamped(indices: Value, axis: Axis) -> Value:
 
 
 def _around(op: Op, low: Value, first: int, count: int) -> Value:
-    """The ``count`` indices [n, count] from ``first`` relative to the element at or below the coordinate."""
+    """Return the ``count`` indices [n, count] from ``first`` relative to the element at or below the coordinate."""
     return reshape(op, low.cast(INT64), [-1, 1]) + op.const([[first + i for i in range(count)]], INT64)
 
 
 def linear_taps(op: Op, axis: Axis, x: Value) -> Taps:
-    """Two elements around each coordinate; a coordinate outside of the image is moved to its edge."""
+    """Return two elements around each coordinate; a coordinate outside of the image is moved to its edge."""
     inside = x.maximum(0).minimum((axis.before - 1).cast(FLOAT))
     low = inside.floor()
     fraction = reshape(op, inside - low, [-1, 1])
@@ -138,28 +138,28 @@ class Cubic:
     exclude: bool
 
     def near(self, x: Value) -> Value:
-        """The weight at a distance of at most 1: (a + 2) x^3 - (a + 3) x^2 + 1."""
+        """Return the weight at a distance of at most 1: (a + 2) x^3 - (a + 3) x^2 + 1."""
         return ((self.a + 2) * x - (self.a + 3)) * x * x + 1.0
 
     def far(self, x: Value) -> Value:
-        """The weight at a distance between 1 and 2: a x^3 - 5 a x^2 + 8 a x - 4 a."""
+        """Return the weight at a distance between 1 and 2: a x^3 - 5 a x^2 + 8 a x - 4 a."""
         return ((self.a * x - 5 * self.a) * x + 8 * self.a) * x - 4 * self.a
 
     def weights(self, op: Op, fraction: Value) -> Value:
-        """The weights [n, 4] of the elements at -1, 0, 1 and 2 from the one below; the fraction is [n, 1]."""
+        """Return the weights [n, 4] of the elements at -1, 0, 1 and 2 from the one below; the fraction is [n, 1]."""
         near = self.near(fraction), self.near(1.0 - fraction)
         return concat(op, [self.far(fraction + 1.0), *near, self.far(2.0 - fraction)], 1)
 
 
 def cubic_taps(op: Op, axis: Axis, x: Value, cubic: Cubic) -> Taps:
-    """Four elements around each coordinate."""
+    """Return four elements around each coordinate."""
     low = x.floor()
     weights = cubic.weights(op, reshape(op, x - low, [-1, 1]))
     return _bounded(axis, _around(op, low, -1, 4), weights, 4, exclude=cubic.exclude)
 
 
 def _bounded(axis: Axis, indices: Value, weights: Value, count: Size, *, exclude: bool) -> Taps:
-    """Taps outside of the image are those at its edge; or they do not count, and the other weights sum to one."""
+    """Move taps outside of the image to its edge; or do not count them, so that the other weights sum to one."""
     if exclude:
         weights = weights * ((indices >= 0) & (indices < axis.before)).cast(FLOAT)
         weights = weights / weights.sum(1)
@@ -167,7 +167,7 @@ def _bounded(axis: Axis, indices: Value, weights: Value, count: Size, *, exclude
 
 
 def antialiased_taps(op: Op, axis: Axis, x: Value, cubic: Cubic, *, linear: bool) -> Taps:
-    """The elements under the linear or cubic filter, which is stretched by 1 / scale where the image shrinks.
+    """Return the elements under the linear or cubic filter, which is stretched by 1 / scale where the image shrinks.
 
     The filter covers [-r, r] with r = 1 (linear) or 2 (cubic), divided by the scale: the first tap is floor(-r / scale)
     + 1 relative to the element below the coordinate, the last its mirror image. The weights sum to one.

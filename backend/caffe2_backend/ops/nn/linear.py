@@ -25,7 +25,7 @@ def matmul(op: Op) -> Value:
 
 
 def matrix_product(op: Op, a: Value, b: Value, ranks: tuple[int, int]) -> Value:
-    """ONNX's MatMul of values of the given ranks.
+    """Return ONNX's MatMul of values of the given ranks.
 
     Caffe2's is for floats: other numbers are multiplied pair by pair, [..., n, 1, k] * [..., 1, m, k], and summed.
     """

@@ -31,7 +31,7 @@ def batch_normalization(op: Op) -> Value | tuple[Value, Value, Value]:
 
 
 def _normalized(op: Op, x: Value, axes: list[int], epsilon: float) -> tuple[Value, Value, Value]:
-    """(x - mean) / sqrt(variance + epsilon) over axes, the mean and the variance, whose axes are kept."""
+    """Return (x - mean) / sqrt(variance + epsilon) over axes, the mean and the variance, whose axes are kept."""
     mean = op.emit("ReduceMean", x, axes=axes, keepdims=1)
     centered = x - mean
     variance = op.emit("ReduceMean", op.emit("Sqr", centered), axes=axes, keepdims=1)

@@ -57,7 +57,7 @@ def pool(op: Op) -> Value | tuple[Value, Value]:
 
 
 def _own_arguments(op: Op, window: Window, *, ceil: bool, include: bool) -> dict[str, Any] | None:
-    """The arguments with which Caffe2's own pool computes the same, None where it does not."""
+    """Return the arguments with which Caffe2's own pool computes the same, None where it does not."""
     pads = window.known_pads
     if any(dilation != 1 for dilation in window.dilations) or window.rank > 3:
         return None
@@ -77,7 +77,7 @@ def _own_arguments(op: Op, window: Window, *, ceil: bool, include: bool) -> dict
 
 
 def _caffe_arguments(window: Window, pads: Sequence[int]) -> dict[str, Any] | None:
-    """Caffe's own pooling, which rounds the number of windows up; None where the last one may begin behind the image.
+    """Return the arguments of Caffe's pooling, which rounds up; None where the last window may begin behind the image.
 
     Caffe looks at that only where there are pads, and has the same ones on both sides.
     """
@@ -87,7 +87,7 @@ def _caffe_arguments(window: Window, pads: Sequence[int]) -> dict[str, Any] | No
 
 
 def _pads_for_ceil(op: Op, window: Window, pads: list[int]) -> list[int]:
-    """The pads with which there are as many windows as with ``ceil_mode``."""
+    """Return the pads with which there are as many windows as with ``ceil_mode``."""
     rank = window.rank
     after = list(pads[rank:])
     for axis, size in enumerate(image_sizes(op, op.input(0))):

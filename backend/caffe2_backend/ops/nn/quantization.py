@@ -73,7 +73,7 @@ def dequantize_linear(op: Op) -> Value:
 
 
 def _as_number(op: Op, value: Value) -> Value:
-    """An operand of integers as float, which holds the narrow ones and their differences exactly, else as int32."""
+    """Return an operand of integers as float, which holds narrow ones and their differences exactly, else as int32."""
     if op.dtype(value) in STORED_AS and value.dtype not in UNSIGNED and not op.lowering.carries_nodes:
         return numbers_of(op, value).cast(FLOAT)
     if op.dtype(value) not in (*NARROW, INT32):
@@ -82,14 +82,14 @@ def _as_number(op: Op, value: Value) -> Value:
 
 
 def _number(op: Op, zero: Value | None) -> float | None:
-    """A zero point that is one known number, or the same one for each slice; 0 where it is not given."""
+    """Return a zero point that is one known number, or the same one for each slice; 0 where it is not given."""
     known = np.zeros(1) if zero is None else op.known(zero)
     is_one = known is not None and known.size and (known == known.reshape(-1)[0]).all()
     return float(known.reshape(-1)[0]) if known is not None and is_one else None
 
 
 def _saturate(op: Op, value: Value, zero: Value | None, dtype: ir.DataType) -> Value:
-    """Floats rounded, moved by a zero point and limited to the range of a narrow type.
+    """Round floats, move them by a zero point, and limit them to the range of a narrow type.
 
     The sum with 1.5 * 2^23 is rounded to an integer, the even one of two, where the float is below 2^22: floats are
     limited before, and the number is subtracted again.
@@ -103,7 +103,7 @@ def _saturate(op: Op, value: Value, zero: Value | None, dtype: ir.DataType) -> V
 
 
 def _limited(op: Op, value: Value, zero: Value | None, dtype: ir.DataType, target: ir.DataType) -> Value:
-    """Floats rounded, moved and limited to the range of integers, which are output as another type."""
+    """Round, move and limit floats to the range of integers, which are output as another type."""
     signed = dtype.is_signed()
     low = -float(1 << (dtype.bitwidth - 1)) if signed else 0.0
     high = low + float((1 << dtype.bitwidth) - 1)
@@ -118,7 +118,7 @@ def _limited(op: Op, value: Value, zero: Value | None, dtype: ir.DataType, targe
 
 
 def _along_axis(op: Op, values: Value, axis: int, block: int) -> Value:
-    """Scales or zero points so that they broadcast with input 0.
+    """Reshape scales or zero points so that they broadcast with input 0.
 
     They are one number, a list of one for each slice of ``axis``, or a tensor of one for each block.
     """
@@ -151,7 +151,7 @@ def quantized_matmul(op: Op) -> Value:
 
 
 def _integer_product(op: Op, a: Value, b: Value, a_zero: Value | None, b_zero: Value | None) -> Value:
-    """The product of two matrices of 8-bit integers less their zero points, int32."""
+    """Return the product of two matrices of 8-bit integers less their zero points, int32."""
     left, right = _eight_bits(op, a), _eight_bits(op, b)
     if a_zero is not None:
         left = left - _as_column(op, a_zero.cast(INT32), a)
@@ -184,12 +184,12 @@ def _eight_bits(op: Op, value: Value) -> Value:
 
 
 def _as_column(op: Op, values: Value, matrix: Value) -> Value:
-    """One number for each row of a matrix as a column."""
+    """Return one number for each row of a matrix as a column."""
     return values.reshape([-1, 1]) if op.rank(values) == 1 and op.rank(matrix) > 1 else values
 
 
 def _requantize(op: Op, product: Value, scale: Value, index: int) -> Value:
-    """Sums of products in the output's type: ``scale`` is the operands', those of the output are at ``index``."""
+    """Return sums of products in the output's type: ``scale`` is the operands', the output's are at ``index``."""
     scaled = product.cast(FLOAT) * (scale / op.input(index))
     return _saturate(op, scaled, op.optional(index + 1), op.output_dtype())
 
@@ -214,7 +214,7 @@ def quantized_conv(op: Op) -> Value:
 
 
 def _integer_convolution(op: Op, image: Value, kernel: Value, x_zero: Value | None, w_zero: Value | None) -> Value:
-    """The convolution of 8-bit integers less their zero points, int32: in slices of channels that float sums exactly.
+    """Return the convolution of 8-bit integers less zero points, int32: in slices of channels that float sums exactly.
 
     With groups each slice has the same channels of every group.
     """

@@ -105,7 +105,7 @@ def resize(op: Op) -> Value:
 
 
 def _resize_nearest(op: Op, image: Value, scales: Value) -> Value | None:
-    """Caffe2's ResizeNearest of images [n, c, h, w] whose n and c stay; None where they do not."""
+    """Return Caffe2's ResizeNearest of images [n, c, h, w] whose n and c stay; None where they do not."""
     known = op.known_list(scales)
     if known is None:
         after = op.node.outputs[0].shape
@@ -118,7 +118,7 @@ def _resize_nearest(op: Op, image: Value, scales: Value) -> Value | None:
 
 
 def _upsample_bilinear(op: Op, image: Value, how: _Mode, *, is_scaled: bool) -> Value | None:
-    """Caffe2's UpsampleBilinear of images [n, c, h, w] whose n and c stay; None where the scales are not known.
+    """Return Caffe2's UpsampleBilinear of images [n, c, h, w] whose n and c stay; None for unknown scales.
 
     Its sizes after are those before times the scale, as floats, truncated.
     """
@@ -137,7 +137,7 @@ def _upsample_bilinear(op: Op, image: Value, how: _Mode, *, is_scaled: bool) -> 
 
 
 def _axes(op: Op, image: Value, how: _Mode, *, is_scaled: bool) -> list[Axis]:
-    """The resized axes, with their sizes before and after, from scales or from sizes."""
+    """Return the resized axes, with their sizes before and after, from scales or from sizes."""
     rank, dims = op.rank(image), dims_of(op, image)
     named = op.args.integers("axes", default=())
     chosen = [op.axis(axis, rank) for axis in named] if "axes" in op.args else list(range(rank))
@@ -169,7 +169,7 @@ def _taps(op: Op, axis: Axis, how: _Mode) -> Taps:
 
 
 def _weighted_sum(op: Op, image: Value, axis: int, rank: int, taps: Taps) -> Value:
-    """The image with an axis of n elements, each the weighted sum of its taps."""
+    """Return the image with an axis of n elements, each the weighted sum of its taps."""
     spread = gather(op, image, axis, taps.indices)
     weights = reshape(op, taps.weights, [-1, taps.count, *[1] * (rank - 1 - axis)])
     return op.emit("ReduceSum", spread * weights, axes=[axis + 1], keepdims=0)
@@ -188,7 +188,7 @@ def _nearest(op: Op, image: Value, axes: list[Axis], how: _Mode) -> Value:
 
 
 def _extrapolated(op: Op, resized: Value, axes: list[Axis], how: _Mode) -> Value:
-    """With tf_crop_and_resize, ``extrapolation_value`` where the coordinate along any axis is outside of the image."""
+    """Put ``extrapolation_value`` where a coordinate is outside of the image, with tf_crop_and_resize."""
     if not how.crops:
         return resized
     x, masks = op.input(0), []

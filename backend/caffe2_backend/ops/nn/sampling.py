@@ -33,14 +33,14 @@ class Border:
     high: Value
 
     def point(self, x: Value) -> Value:
-        """The coordinates, those outside moved to the border or reflected; with zeros they stay."""
+        """Return the coordinates, those outside moved to the border or reflected; with zeros they stay."""
         if self.mode == "zeros":
             return x
         is_outside = ~((x >= self.low) & (x <= self.high))
         return (self._clamped(x) if self.mode == "border" else self._reflected(x)).select(x, is_outside)
 
     def element(self, x: Value) -> tuple[Value, Value]:
-        """The indices (int64, within the axis) of elements at integer coordinates, and which were in the image."""
+        """Return the indices (int64, within the axis) of elements at integer coordinates, and which were inside."""
         indices = (self.point(x) if self.mode == "reflection" else x).cast(INT64)
         is_inside = (indices >= 0) & (indices < self.size)
         return indices.maximum(0).minimum(self.size - 1), is_inside
@@ -75,7 +75,7 @@ class PointTaps:
 
 
 def _axis_taps(op: Op, x: Value, border: Border, mode: str) -> PointTaps:
-    """The elements around the coordinates ``x`` [points, 1] of one axis; mode is nearest, linear or cubic."""
+    """Return the elements around the coordinates ``x`` [points, 1] of one axis; mode is nearest, linear or cubic."""
     if mode == "nearest":
         indices, is_inside = border.element(border.point(x.round()))
         return PointTaps(indices, None, is_inside, 1)
@@ -92,7 +92,7 @@ def _axis_taps(op: Op, x: Value, border: Border, mode: str) -> PointTaps:
 
 
 def _combined(op: Op, a: PointTaps, b: PointTaps, size: Value) -> PointTaps:
-    """The taps of two axes together, of which the second has the given size and varies first."""
+    """Return the taps of two axes together, of which the second has the given size and varies first."""
     count = a.count * b.count
 
     def cross(of_a: Value, of_b: Value) -> tuple[Value, Value]:
@@ -109,7 +109,7 @@ def _combined(op: Op, a: PointTaps, b: PointTaps, size: Value) -> PointTaps:
 
 
 def _sample(op: Op, image: Value, dims: Sequence[Value], axes: Sequence[PointTaps], *, zeros: bool) -> Value:
-    """An image [n, c, ...] of sizes ``dims`` sampled at points: [n, points, c].
+    """Return an image [n, c, ...] of sizes ``dims`` sampled at points: [n, points, c].
 
     The taps are of the points of all images, one image after the other. With ``zeros`` elements outside are zero.
     """
@@ -257,6 +257,6 @@ def deform_conv(op: Op) -> Value:
 
 
 def _on_axis(op: Op, values: Value, axis: int, rank: int) -> Value:
-    """A list along one of ``rank`` axes, the others of size 1."""
+    """Return a list along one of ``rank`` axes, the others of size 1."""
     shape: list[Size] = [-1 if i == axis else 1 for i in range(rank)]
     return reshape(op, values, shape)

@@ -46,7 +46,7 @@ class Slide:
 
 
 def slide(op: Op, window: Window, *, ceil: bool) -> list[Slide]:
-    """The windows along each axis of the image at input 0.
+    """Return the windows along each axis of the image at input 0.
 
     There are floor((size + pads - span) / stride) + 1; with ``ceil`` the quotient is rounded up, but no window begins
     behind the image and the pads before it.
@@ -71,14 +71,14 @@ def _slide_axis(op: Op, window: Window, axis: int, size: Value, *, ceil: bool) -
 
 
 def _spread(op: Op, image: Value, along: Slide, filler: float) -> Value:
-    """The elements of the windows, [..., windows, taps, ...]; those outside of the image hold ``filler``."""
+    """Return the elements of the windows, [..., windows, taps, ...]; those outside of the image hold ``filler``."""
     if along.is_inside:
         return gather(op, image, along.axis, along.indices)
     return gather_padded(op, image, along.axis, along.size, along.indices, filler)
 
 
 def max_of_windows(op: Op, image: Value, slides: Sequence[Slide]) -> Value:
-    """The maximum of each window."""
+    """Return the maximum of each window."""
     for along in slides:
         spread = _spread(op, image, along, _lowest(image))
         image = op.emit("ReduceMax", spread, axes=[along.axis + 1], keepdims=0)
@@ -86,14 +86,14 @@ def max_of_windows(op: Op, image: Value, slides: Sequence[Slide]) -> Value:
 
 
 def sum_of_windows(op: Op, image: Value, slides: Sequence[Slide]) -> Value:
-    """The sum of each window."""
+    """Return the sum of each window."""
     for along in slides:
         image = op.emit("ReduceSum", _spread(op, image, along, 0), axes=[along.axis + 1], keepdims=0)
     return image
 
 
 def mean_of_windows(op: Op, image: Value, slides: Sequence[Slide], *, include_pads: bool) -> Value:
-    """The mean of the elements of each window that are in the image, or in the pads too."""
+    """Return the mean of the elements of each window that are in the image, or in the pads too."""
     made = sum_of_windows(op, image, slides)
     for along in slides:
         counted = along.indices < along.end if include_pads else along.in_image
@@ -103,7 +103,7 @@ def mean_of_windows(op: Op, image: Value, slides: Sequence[Slide], *, include_pa
 
 
 def max_with_indices(op: Op, slides: Sequence[Slide], *, column_major: bool) -> tuple[Value, Value]:
-    """The maximum of each window of input 0, and the index of its first such element in the flattened operand.
+    """Return the maximum of each window of input 0, and the index of its first such element in the flattened operand.
 
     The image is flattened to [n * c, size], and all windows to [windows, taps]. Indices count the last axis first, or,
     with ``column_major``, the first spatial axis.
@@ -127,14 +127,14 @@ def max_with_indices(op: Op, slides: Sequence[Slide], *, column_major: bool) -> 
 
 
 def _aligned(op: Op, value: Value, position: int, slides: Sequence[Slide]) -> Value:
-    """What is [windows, taps] of one axis as [windows of each axis, taps of each axis], 1 for the other axes."""
+    """Return what is [windows, taps] of one axis as [windows of each axis, taps of each axis], 1 for the other axes."""
     n = len(slides)
     windows = [-1 if i == position else 1 for i in range(n)]
     return reshape(op, value, [*windows, *[slides[i].taps if i == position else 1 for i in range(n)]])
 
 
 def _joint_indices(op: Op, slides: Sequence[Slide], order: Iterable[int], taps: int) -> Value:
-    """The flat indices of the elements of all axes' windows, [windows, taps]; the last of ``order`` varies first."""
+    """Return the flat indices of the elements of all windows, [windows, taps]; the last of ``order`` varies first."""
     flat: Value | None = None
     for position in order:
         along = slides[position]
@@ -150,7 +150,7 @@ def _joint_mask(op: Op, slides: Sequence[Slide], taps: int) -> Value:
 
 
 def _lowest(value: Value) -> float:
-    """The least number of a type; of float the least finite one, which Caffe2's ReduceMax starts from."""
+    """Return the least number of a type; of float the least finite one, which Caffe2's ReduceMax starts from."""
     if value.dtype in (FLOAT, DOUBLE):
         return float(np.finfo(np.float32).min) if value.dtype == FLOAT else -np.inf
     return int(np.iinfo(value.dtype.numpy()).min)

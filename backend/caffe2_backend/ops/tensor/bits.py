@@ -75,7 +75,7 @@ def bit_cast(op: Op) -> Value:
 
 
 def _power_of_two(op: Op, exponent: Value, count: int, like: Value, *, otherwise: int) -> Value:
-    """2 to the exponent, in the type of ``like``; ``otherwise`` where the exponent is not in [0, count)."""
+    """Return 2 to the exponent, in the type of ``like``; ``otherwise`` where the exponent is not in [0, count)."""
     powers = (1 << np.arange(count, dtype=np.uint64)).astype(like.dtype.numpy())
     is_inside = (exponent >= 0) & (exponent < count)
     table = op.const(np.append(powers, otherwise), like.dtype)

@@ -45,7 +45,7 @@ def einsum(op: Op) -> Value:
 
 
 def _parse(op: Op, operands: Sequence[Value], equation: str) -> tuple[list[list[str]], list[str]]:
-    """The labels of the operands and of the result of an equation such as ``ij,jk->ik`` or ``...ij->...ji``."""
+    """Return the labels of the operands and of the result of an equation such as ``ij,jk->ik`` or ``...ij->...ji``."""
     left, arrow, right = equation.partition("->")
     texts = left.split(",")
     if len(texts) != len(operands):
@@ -69,7 +69,7 @@ def _parse(op: Op, operands: Sequence[Value], equation: str) -> tuple[list[list[
 
 
 def _split(text: str, hidden: int) -> list[str]:
-    """The labels of a term whose ellipsis stands for ``hidden`` dims."""
+    """Return the labels of a term whose ellipsis stands for ``hidden`` dims."""
     before, dots, after = text.partition("...")
     return [*before, *([str(i) for i in range(hidden - 1, -1, -1)] if dots else []), *after]
 
@@ -79,7 +79,7 @@ def _labels(terms: Sequence[Term]) -> set[str]:
 
 
 def _term(op: Op, value: Value, labels: list[str]) -> Term:
-    """An operand as a term. Of two axes with one label, of size n, the diagonal is taken.
+    """Return an operand as a term. Of two axes with one label, of size n, the diagonal is taken.
 
     Both axes are moved to the front and flattened; the diagonal is then at the indices i * (n + 1).
     """
@@ -96,7 +96,7 @@ def _term(op: Op, value: Value, labels: list[str]) -> Term:
 
 
 def _drop_ones(op: Op, term: Term, others: Sequence[Term]) -> Term:
-    """The term without axes of size 1 whose label has another size in another term: they broadcast."""
+    """Return the term without axes of size 1 whose label has another size in another term: they broadcast."""
     ones = [label for label in term.labels if term.sizes[label].integer == 1]
     wide = [label for label in ones if any(label in o.labels and o.sizes[label].integer != 1 for o in others)]
     if not wide:
@@ -110,7 +110,7 @@ def _relabeled(value: Value, term: Term, labels: Sequence[str]) -> Term:
 
 
 def _sum(op: Op, term: Term, kept: set[str]) -> Term:
-    """The term, summed over the labels that are not kept."""
+    """Return the term, summed over the labels that are not kept."""
     axes = [i for i, label in enumerate(term.labels) if label not in kept]
     if not axes:
         return term
@@ -119,7 +119,7 @@ def _sum(op: Op, term: Term, kept: set[str]) -> Term:
 
 
 def _multiply(op: Op, a: Term, b: Term, kept: set[str]) -> Term:
-    """The product of two terms, summed over what is not kept.
+    """Return the product of two terms, summed over what is not kept.
 
     Labels of both terms are batch axes where they are kept, else inner axes; those of one term are rows or columns. The
     product is [batch..., rows, inner] times [batch..., inner, columns].

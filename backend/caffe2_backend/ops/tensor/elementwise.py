@@ -59,7 +59,7 @@ def power(op: Op) -> Value:
 
 
 def _power_of_integers(op: Op, base: Value, exponent: Value) -> Value:
-    """Integers to the power of floats of the same shape, in the type of the integers."""
+    """Return integers to the power of floats of the same shape, in the type of the integers."""
     op.note("fractional powers of integers are computed in float, and truncated")
     limited = op.emit("Clip", exponent, min=-64.0, max=64.0)  # beyond, Pow is exact of the bases 0, 1 and -1
     integer = limited.floor()
@@ -70,7 +70,7 @@ def _power_of_integers(op: Op, base: Value, exponent: Value) -> Value:
 
 
 def _integer_power(base: Value, exponent: Value) -> Value:
-    """Integers to the power of integers, by repeated squaring: a factor for each bit of the exponent.
+    """Return integers to the power of integers, by repeated squaring: a factor for each bit of the exponent.
 
     An exponent above 63 counts as 62 or 63, whichever has its parity: the result is exact for the bases 0, 1 and -1,
     and exceeds 64 bits for all others. To a negative exponent 1 and -1 give 1 or -1, other bases give 0.
@@ -168,7 +168,7 @@ def extreme(op: Op) -> Value:
 
 
 def _limited(op: Op) -> Value | None:
-    """A float and a known number as Clip; None for other operands."""
+    """Return a float and a known number as Clip; None for other operands."""
     if op.input_count != 2 or op.dtype(op.input(0)) != FLOAT:
         return None
     for x, number in (op.inputs, op.inputs[::-1]):
@@ -231,13 +231,13 @@ def clip(op: Op) -> Value:
 
 
 def _with_shape(value: Value, operand: Value) -> Value:
-    """A value computed of an operand element by element, with its shape."""
+    """Return a value computed of an operand element by element, with its shape."""
     value.shape = operand.shape
     return value
 
 
 def _bound(op: Op, array: Array) -> float:
-    """A bound, which exporters write with a dim of one, too."""
+    """Return a bound, which exporters write with a dim of one, too."""
     if array.size != 1:
         op.unsupported(f"a bound has {array.size} elements instead of one", code="invalid-operands")
     return float(array.item())

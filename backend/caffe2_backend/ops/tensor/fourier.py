@@ -81,7 +81,7 @@ class Transform:
         return self.length // 2 + 1 if self.inverse and self.onesided else self.length
 
     def matrices(self, op: Op, dtype: ir.DataType) -> tuple[Value, Value]:
-        """The cosines and the sines, [elements read, elements given], with the factors of the inverse."""
+        """Return the cosines and the sines, [elements read, elements given], with the factors of the inverse."""
         rows = reshape(op, arange(op, self.size.minimum(self.taken)), [-1, 1])
         given = self.length // 2 + 1 if self.onesided and not self.inverse else self.length
         columns = reshape(op, arange(op, given), [1, -1])
@@ -105,7 +105,7 @@ class Transform:
 
 
 def _tables(op: Op, length: Value) -> tuple[Value, Value]:
-    """The cosine and the sine of k turns / length, k = 0 ... length - 1, float.
+    """Return the cosine and the sine of k turns / length, k = 0 ... length - 1, float.
 
     Each is the sine of an integer times pi / (2 length), of at most pi / 2, so that zeros and ones are exact. The
     integers follow from sin(a) = -sin(2 pi - a) = sin(pi - a) and cos(a) = sin(pi / 2 - a).
@@ -120,7 +120,7 @@ def _tables(op: Op, length: Value) -> tuple[Value, Value]:
 
 
 def transform(op: Op, signal: Value, axis: int, rank: int, how: Transform) -> Value:
-    """A signal of ``rank`` dims, the last of which is its real part, or real and imaginary part, transformed."""
+    """Return a signal of ``rank`` dims, the last of which is its real part, or real and imaginary part, transformed."""
     cosines, sines = how.matrices(op, signal.dtype)
     taken, size = how.taken, how.size
     if taken.integer is None or size.integer is None or taken.integer < size.integer:

@@ -20,7 +20,7 @@ family = Family("axis_normalization")
 
 
 def _operand(op: Op, *dtypes: ir.DataType) -> tuple[Value, int]:
-    """Input 0, which must be float or one of ``dtypes``, and the attribute ``axis``, -1 by default."""
+    """Return input 0, which must be float or one of ``dtypes``, and the attribute ``axis``, -1 by default."""
     axis = op.axis(op.args.integer("axis", default=-1), op.rank(op.input(0)))
     return op.require(op.input(0), FLOAT, *dtypes), axis
 

@@ -33,7 +33,7 @@ def _keep(op: Op) -> bool:
 
 
 def _axes(op: Op) -> Axes | None:
-    """The axes to reduce: the operand, or the attribute of older operators; None for no reduction at all."""
+    """Return the axes to reduce: the operand, or the attribute of older operators; None for no reduction at all."""
     idle = op.args.flag("noop_with_empty_axes", default=False)
     rank, operand = op.rank(op.input(0)), op.optional(1)
     attribute = op.args.integers("axes", default=())
@@ -129,7 +129,7 @@ def reduce_prod(op: Op) -> Value:
 
 
 def _product_of_any(op: Op, value: Value, axes: Axes) -> Value:
-    """The product over axes of unknown sizes, which are kept: rows of the reduced axes, multiplied in a loop."""
+    """Return the product over axes of unknown sizes, which are kept: rows of the reduced axes, multiplied in a loop."""
     rank = op.rank(op.input(0))
     mask = axes if isinstance(axes, Value) else op.const(np.isin(np.arange(rank), axes), BOOL)
     split = split_axes(op, value, mask, rank)

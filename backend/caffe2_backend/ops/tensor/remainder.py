@@ -22,7 +22,7 @@ def _any(op: Op, mask: Value, rank: int) -> Value:
 
 
 def remainder(op: Op, a: Value, b: Value, rank: int) -> Value:
-    """The remainder of a / b with the sign of ``a``; both are of one shape, float or double.
+    """Return the remainder of a / b with the sign of ``a``; both are of one shape, float or double.
 
     NaN where ``a`` is infinite or ``b`` is zero, ``a`` where ``b`` is infinite, as C's fmod has it.
     """
@@ -53,7 +53,7 @@ def remainder(op: Op, a: Value, b: Value, rank: int) -> Value:
 
 
 def with_sign_of_divisor(op: Op, rest: Value, b: Value) -> Value:
-    """A remainder with the sign of the divisor ``b``: ``b`` is added where the signs differ; zeros get its sign too."""
+    """Return the remainder with the sign of the divisor ``b``, which is added where signs differ; zeros get it too."""
     zero = op.const(0, b.dtype)
     is_zero, is_negative = rest.equals(zero), b < zero
     moved = op.emit("Where", (rest < zero) ^ is_negative, rest + b, rest)

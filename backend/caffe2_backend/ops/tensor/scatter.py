@@ -49,7 +49,7 @@ def scatter_nd(op: Op) -> Value:
 
 
 def _scatter(op: Op, shape: Sequence[Value], indices: Value, updates_shape: Sequence[Size]) -> Value:
-    """The operand, reshaped to rows, with the rows at indices replaced by the updates, or combined with them."""
+    """Return the operand, reshaped to rows, with the rows at indices replaced by the updates, or combined with them."""
     reduction, data = op.args.text("reduction", default="none"), op.input(0)
     if reduction not in ("none", *_REDUCTIONS):
         names = ", ".join(("none", *_REDUCTIONS))
@@ -74,7 +74,7 @@ def _scatter(op: Op, shape: Sequence[Value], indices: Value, updates_shape: Sequ
 
 
 def _writable(op: Op, value: Value) -> Value:
-    """An operand in a type in which Caffe2 writes at indices; others than numbers are written as int32."""
+    """Return an operand in a type in which Caffe2 writes at indices; others than numbers are written as int32."""
     value = bits_of(op, value)
     if op.dtype(value) in (FLOAT16, *NUMBERS):
         return computable(op, value)
@@ -82,7 +82,7 @@ def _writable(op: Op, value: Value) -> Value:
 
 
 def _combine_rows(op: Op, flat: Value, shape: Sequence[Value], indices: Value, rows: Value, combine: Combine) -> Value:
-    """Rows of the given shape combined with updates where an index may be given more than once.
+    """Combine rows of the given shape with updates where an index may be given more than once.
 
     The update that has k earlier ones with the same index has its turn in round k, so that the indices of a round are
     different.

@@ -50,7 +50,7 @@ def reshape_(op: Op) -> Value:
 
 
 def _with_known_dims(sizes: list[int], shape: ir.Shape | None) -> list[int]:
-    """The dims of a Reshape, of which those that are kept are given where an operand of some unknown dims tells them.
+    """Return a Reshape's dims; those that are kept are given where an operand of some unknown dims tells them.
 
     Caffe2 does not keep dims of an operand without elements. Where all dims are known it has elements.
     """
@@ -61,7 +61,7 @@ def _with_known_dims(sizes: list[int], shape: ir.Shape | None) -> list[int]:
 
 
 def _without_inferred(op: Op, data: Value, shape: Value) -> Value:
-    """A shape whose -1 is replaced by the number of elements divided by the product of the other dims."""
+    """Return a shape whose -1 is replaced by the number of elements divided by the product of the other dims."""
     count = op.list_length(shape)
     if count is None:
         op.needs_shape("the rank of the result is unknown")
@@ -205,7 +205,7 @@ def concat_(op: Op) -> Value:
 
 
 def _chunk_sizes(op: Op, size: Value, count: int) -> Value:
-    """The sizes of ``count`` pieces of an axis: ceil(size / count) each, and what is left for the last ones."""
+    """Return the sizes of ``count`` pieces of an axis: ceil(size / count) each, and what is left for the last ones."""
     op.bounded(count)
     chunk = (size + op.const([count - 1], INT64)).quotient(op.const([count], INT64))
     chunks = op.const([1] * count, INT64) * chunk
@@ -284,7 +284,7 @@ def range_(op: Op) -> Value:
 
 
 def _columns_less_rows(op: Op, height: Size, width: Size) -> Value:
-    """The column of each element of a matrix less its row, int64 [height, width]."""
+    """Return the column of each element of a matrix less its row, int64 [height, width]."""
     return arange(op, width) - reshape(op, arange(op, height), [height, 1])
 
 

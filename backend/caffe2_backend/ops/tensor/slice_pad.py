@@ -27,7 +27,7 @@ _END: Final = np.iinfo(np.int64).max // 2
 
 
 def _known_axes(op: Op, index: int, default: int | None) -> list[int] | None:
-    """The axes that an optional operand names, the first ``default`` ones where it is missing.
+    """Return the axes that an optional operand names, the first ``default`` ones where it is missing.
 
     None where they, or how many they are, are computed at run time.
     """
@@ -40,7 +40,7 @@ def _known_axes(op: Op, index: int, default: int | None) -> list[int] | None:
 
 
 def _per_axis(op: Op, axes: list[int] | None, index: int, values: Value, defaults: Value) -> list[Value]:
-    """The elements of a list, int64 [1] each: one for each known axis, or one for every axis of the operand.
+    """Return the elements of a list, int64 [1] each: one for each known axis, or one for every axis of the operand.
 
     A list whose axes are not given is one of the first axes.
     """
@@ -92,7 +92,7 @@ def _slice_known(op: Op, value: Value, axis: int, start: int, end: int, step: in
 
 
 def _slice_open(op: Op, value: Value, axis: int, start: int, end: int) -> Value:
-    """Known numbers along an axis of unknown size."""
+    """Slice between known numbers along an axis of unknown size."""
     if start == 0 and end >= _END:
         return value
     if end <= -_END or 0 <= end <= start or end <= start < 0:
@@ -106,7 +106,7 @@ def _slice_open(op: Op, value: Value, axis: int, start: int, end: int) -> Value:
 
 
 def _stride_open(op: Op, value: Value, axis: int, start: int, end: int, step: int) -> Value:
-    """Every ``step``-th element between known numbers along an axis of unknown size."""
+    """Return every ``step``-th element between known numbers along an axis of unknown size."""
     size = dim_of(op, op.input(0), axis)
     low, high = (op.const([0], INT64), size) if step > 0 else (op.const([-1], INT64), size - op.const([1], INT64))
 
@@ -143,7 +143,7 @@ def _slice_at_run_time(op: Op, axes: list[int] | None, steps: list[int] | None) 
 
 
 def _position(op: Op, axis: int, index: Value) -> Value:
-    """A start or end, int64 [1], counted from the front; Caffe2 limits it to the size."""
+    """Return a start or end, int64 [1], counted from the front; Caffe2 limits it to the size."""
     if index.integer is not None and index.integer >= 0:
         return index
     size = dim_of(op, op.input(0), axis)
@@ -161,7 +161,7 @@ def _from_front(op: Op, index: Value, size: Value) -> Value:
 
 
 def _strided(op: Op, value: Value, axis: int, start: Value, end: Value, step: Value) -> Value:
-    """Every ``step``-th element: start and end are limited to [0, size], or to [-1, size - 1] for a negative step.
+    """Return every ``step``-th element: start and end are limited to [0, size], for a negative step to [-1, size - 1].
 
     There are ceil((end - start) / step) elements: (end - start + step - sign(step)) / step, truncated.
     """
@@ -215,7 +215,7 @@ def pad(op: Op) -> Value:
 
 
 def _pad_by(op: Op, value: Value, axis: int, low: int, high: int, source: Source) -> Value:
-    """An axis of unknown size between known numbers of its elements, whose indices are computed at run time."""
+    """Return an axis of unknown size between known numbers of its elements, whose indices are computed at run time."""
     size = dim_of(op, value, axis)
     parts = [value]
     if low:
@@ -238,7 +238,7 @@ def _pad_constant(op: Op, value: Value, dims: Sequence[Size], axis: int, low: in
 
 
 def _block(op: Op, dims: Sequence[Size], axis: int, count: Size) -> Value:
-    """A constant tensor with ``count`` elements along an axis, and the sizes of the operand otherwise."""
+    """Return a constant tensor with ``count`` elements along an axis, and the sizes of the operand otherwise."""
     filler = op.optional(2)
     known = None if filler is None else op.known_number(filler)
     value = (0 if filler is None else filler) if known is None else known
@@ -246,7 +246,7 @@ def _block(op: Op, dims: Sequence[Size], axis: int, count: Size) -> Value:
 
 
 def _pad_at_run_time(op: Op, axes: list[int] | None, mode: str) -> Value:
-    """First crop, where pads are negative, then add elements before and behind."""
+    """Crop where pads are negative, then add elements before and behind."""
     data = op.input(0)
     rank = op.rank(data)
     pads = integer_list(op, op.input(1))
@@ -268,7 +268,7 @@ def _pad_at_run_time(op: Op, axes: list[int] | None, mode: str) -> Value:
 
 
 def _cropped(op: Op, value: Value, axis: int, low: Value, high: Value) -> tuple[Value, Value, Value, Value]:
-    """Where the kept part of an axis starts, its size, and the pads before and behind it; int64 [1] each."""
+    """Return where the kept part of an axis starts, its size, and the pads before and behind it; int64 [1] each."""
     zero = op.const([0], INT64)
     start, end = (elementwise_max(op, -side, zero) for side in (low, high))
     size = elementwise_max(op, dim_of(op, value, axis) - start - end, zero)
@@ -280,26 +280,26 @@ Source = Callable[[Op, Value, Value], Value]
 
 
 def _pad_from_axis(op: Op, value: Value, axis: int, low: Value, high: Value, source: Source) -> Value:
-    """An axis gathered at indices that go beyond its ends, each replaced by its source within the axis."""
+    """Return an axis gathered at indices that go beyond its ends, each replaced by its source within the axis."""
     start, size, before, behind = _cropped(op, value, axis, low, high)
     indices = source(op, arange(op, size + before + behind) - before, size)
     return gather(op, value, axis, indices + start)
 
 
 def _edge(op: Op, indices: Value, size: Value) -> Value:
-    """The nearest index: limited to [0, size - 1]. Where does not broadcast, so the bounds are added to zeros."""
+    """Return the nearest index, in [0, size - 1]. Where does not broadcast, so the bounds are added to zeros."""
     zeros = indices - indices
     limited = elementwise_max(op, indices, zeros + op.const([0], INT64))
     return elementwise_min(op, limited, zeros + (size - op.const([1], INT64)))
 
 
 def _wrap(op: Op, indices: Value, size: Value) -> Value:
-    """The index modulo the size."""
+    """Return the index modulo the size."""
     return _from_front(op, indices - indices.quotient(size) * size, size)
 
 
 def _reflect(op: Op, indices: Value, size: Value) -> Value:
-    """The index reflected at both ends: a triangle wave of period 2 (size - 1)."""
+    """Return the index reflected at both ends: a triangle wave of period 2 (size - 1)."""
     one = op.const([1], INT64)
     last = size - one
     period = last + last

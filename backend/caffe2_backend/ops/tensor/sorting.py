@@ -55,7 +55,7 @@ def top_k(op: Op) -> tuple[Value, Value]:
 
 
 def _top_by_rank(op: Op, data: Value, axis: int, *, smallest: bool) -> tuple[Value, Value]:
-    """The elements of the first k ranks; before an element are all larger ones, and the equal ones of lower index.
+    """Return the elements of the first k ranks; before one are all larger ones, and the equal ones of lower index.
 
     The order is the inverse permutation of the ranks: index i is written at position rank(i).
     """
@@ -116,12 +116,12 @@ def unique(op: Op) -> tuple[Value, Value, Value, Value]:
 
 
 def _row_counts(op: Op, mask: Value) -> Value:
-    """How many elements of each row are true, int64."""
+    """Return how many elements of each row are true, int64."""
     return op.emit("ReduceSum", mask.cast(INT64), axes=[1], keepdims=0)
 
 
 def _compare_rows(op: Op, table: Value, size: Value, width: Value) -> tuple[Value, Value]:
-    """Which rows [size, size] are equal, and which other rows are less, by the first element in which they differ."""
+    """Return which rows [size, size] are equal, and which others are less, by the first element that differs."""
     one, other = reshape(op, table, [size, 1, width]), reshape(op, table, [1, size, width])
     zero = op.const(0, INT32)
     differs = (~one.equals(other)).cast(INT32)

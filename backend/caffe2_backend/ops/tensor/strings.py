@@ -31,7 +31,7 @@ def string_concat(op: Op) -> Value:
 
 
 def _indices(op: Op, value: Value) -> Value:
-    """The index of each element in the flattened value, int64, of its shape."""
+    """Return the index of each element in the flattened value, int64, of its shape."""
     sizes = dims_of(op, value)
     made = reshape(op, arange(op, product(op, sizes)), sizes)
     made.shape = op.shape(value)
