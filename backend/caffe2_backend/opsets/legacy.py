@@ -18,7 +18,7 @@ _SUFFIX: Final = -1  # the axis of a second operand that is aligned with the las
 
 @rules.before(7, *_BROADCAST)
 def align_operands(at: OldNode) -> None:
-    """The second operand began at dim ``axis`` of the first one, by default so that both end together."""
+    """Align the second operand with the dims of the first one from ``axis`` on; by default both end together."""
     axis = at.pop_integer("axis", _SUFFIX)
     if not at.pop_integer("broadcast", 0) or axis == _SUFFIX:
         return
@@ -33,7 +33,7 @@ def align_operands(at: OldNode) -> None:
 
 @rules.before(7, "PRelu")
 def align_slopes(at: OldNode) -> None:
-    """Slopes, one for each channel, were aligned with the second dim."""
+    """Align slopes, one for each channel, with the second dim."""
     slope = at.input(1)
     rank = at.rank(at.input(0))
     if at.rank(slope) == 1 and rank > 2 and not (slope.shape is not None and slope.shape[0] == 1):
@@ -42,39 +42,39 @@ def align_slopes(at: OldNode) -> None:
 
 @rules.before(7, "Gemm")
 def broadcast_addend(at: OldNode) -> None:
-    """The addend broadcast only where an attribute said so."""
+    """Drop the attribute without which the addend did not broadcast."""
     at.pop_integer("broadcast", 0)
 
 
 @rules.before(7, "Dropout")
 def test_dropout(at: OldNode) -> None:
-    """Dropout in the mode of training was the default; the import computes the inference, as of later opsets."""
+    """Drop the mode: training was the default, but the import computes the inference, as of later opsets."""
     at.pop_integer("is_test", 0)
 
 
 @rules.before(7, "BatchNormalization")
 def test_normalization(at: OldNode) -> None:
-    """Normalization by the statistics of the batch was chosen by ``is_test``."""
+    """Refuse normalization by the statistics of the batch, which ``is_test`` chose."""
     if at.has("is_test") and not at.pop_integer("is_test", 0):
         at.refuse("attribute 'is_test' is 0: statistics of the batch are not supported")
 
 
 @rules.before(7, "LSTM", "GRU", "RNN")
 def drop_output_sequence(at: OldNode) -> None:
-    """The sequence of outputs was computed on demand."""
+    """Drop the attribute that asked for the sequence of outputs."""
     at.pop_integer("output_sequence", 0)
 
 
 @rules.before(3, "GRU")
 def correct_direction(at: OldNode) -> None:
-    """The default of ``direction`` had a typo."""
+    """Correct the default of ``direction``, which had a typo."""
     if at.text("direction", "") == "foward":
         at.set("direction", "forward")
 
 
 @rules.before(7, "Upsample")
 def gather_scales(at: OldNode) -> None:
-    """Scales were two attributes, and the linear mode was called bilinear."""
+    """Join the scales, which were two attributes, and call the mode linear that was called bilinear."""
     scales = [at.pop_number(name, 1.0) for name in ("height_scale", "width_scale")]
     at.set("scales", [1.0, 1.0, *scales])
     if at.pop_text("mode", "nearest") == "bilinear":
@@ -83,7 +83,7 @@ def gather_scales(at: OldNode) -> None:
 
 @rules.before(6, "Cast")
 def number_type(at: OldNode) -> None:
-    """The element type was a name."""
+    """Replace the name of the element type with its number."""
     name = at.pop_text("to", "").upper()
     if name not in ir.DataType.__members__:
         at.refuse(f"attribute 'to' is {name!r}, which is not an element type")
@@ -92,14 +92,14 @@ def number_type(at: OldNode) -> None:
 
 @rules.before(6, "Selu")
 def set_constants(at: OldNode) -> None:
-    """The default constants had fewer digits."""
+    """Set the default constants, which had fewer digits."""
     at.set_default("alpha", 1.6732)
     at.set_default("gamma", 1.0507)
 
 
 @rules.before(6, "Tile")
 def list_repeats(at: OldNode) -> None:
-    """One axis was repeated, by two operands."""
+    """List the repeats of all axes in one operand; one axis was repeated, by two operands."""
     tiles, axis = at.constant(1), at.constant(2)
     if tiles is None or axis is None or tiles.size != 1 or axis.size != 1:
         at.refuse("the number of tiles and the axis must be constant numbers")
@@ -113,7 +113,7 @@ def list_repeats(at: OldNode) -> None:
 
 @rules.before(5, "Reshape")
 def feed_shape(at: OldNode) -> None:
-    """The shape was an attribute."""
+    """Move the shape from an attribute to an operand."""
     if not at.has("shape"):
         at.refuse("attribute 'shape' is missing")
     at.keep_inputs(1)
@@ -122,13 +122,13 @@ def feed_shape(at: OldNode) -> None:
 
 @rules.before(4, "Concat")
 def set_axis(at: OldNode) -> None:
-    """The axis was 1 by default."""
+    """Set the default of the axis, which was 1."""
     at.set_default("axis", 1)
 
 
 @rules.before(2, "Pad")
 def rename_pads(at: OldNode) -> None:
-    """The pads had another name."""
+    """Give the pads their later name."""
     if not at.has("paddings"):
         at.refuse("attribute 'paddings' is missing")
     at.set("pads", at.pop_integers("paddings"))
@@ -136,7 +136,7 @@ def rename_pads(at: OldNode) -> None:
 
 @rules.before(2, "Split")
 def read_sizes(at: OldNode) -> None:
-    """The sizes could be an operand."""
+    """Move the sizes to an attribute where they are an operand."""
     if not at.has_input(1):
         return
     sizes = at.constant(1)
@@ -148,7 +148,7 @@ def read_sizes(at: OldNode) -> None:
 
 @rules.before(2, "GlobalLpPool", "LpPool")
 def round_exponent(at: OldNode) -> None:
-    """The exponent was a float."""
+    """Make the exponent, a float, an integer."""
     exponent = at.pop_number("p", 2.0)
     if not exponent.is_integer():
         at.refuse(f"attribute 'p' must be an integer, not {exponent}")

@@ -13,7 +13,7 @@ rules = Rules()
 
 @rules.before(13, "Hardmax")
 def flatten_hardmax(at: OldNode) -> ir.Value:
-    """Hardmax was of the rows of a matrix: of all dims from ``axis`` on."""
+    """Return the Hardmax of the rows of a matrix, as it was: of all dims from ``axis`` on."""
     axis = at.pop_integer("axis", 1)
     x = at.input(0)
     rows = at.emit("Hardmax", at.emit("Flatten", x, axis=axis), axis=1)
@@ -22,7 +22,7 @@ def flatten_hardmax(at: OldNode) -> ir.Value:
 
 @rules.before(11, "Resize")
 def resize_twice(at: OldNode) -> ir.Value | None:
-    """The nearest element was rounded down where an axis grows, and up where it shrinks; later, one way per node."""
+    """Resize axes that shrink and axes that grow each by a node, which rounds the nearest element one way only."""
     scales = at.constant(1) if at.has_input(1) else None
     if scales is None or (scales <= 1).all() or (scales >= 1).all():
         return None
@@ -33,7 +33,7 @@ def resize_twice(at: OldNode) -> ir.Value | None:
 
 @rules.before(9, "BatchNormalization")
 def normalize_elements(at: OldNode) -> ir.Value | None:
-    """Without ``spatial`` there are statistics for each element of a sample instead of one for each channel."""
+    """Normalize by statistics for each element of a sample, instead of each channel, where ``spatial`` is 0."""
     if at.pop_integer("spatial", 1):
         return None
     at.only_output()
@@ -47,6 +47,6 @@ def normalize_elements(at: OldNode) -> ir.Value | None:
 
 @rules.before(9, "Scan")
 def refuse_sequence_lengths(at: OldNode) -> None:
-    """Scan took the lengths of the sequences as its first input; other Scans go through ``passes/upgrade_scan.py``."""
+    """Refuse the lengths of sequences, Scan's first input; other Scans go through ``passes/upgrade_scan.py``."""
     if at.has_input(0):
         at.refuse("its sequence lengths have no later equivalent")

@@ -26,7 +26,7 @@ class OldNode(NodeRewriter):
         self._before = dict(node.attributes), tuple(node.inputs)
 
     def rank(self, value: ir.Value) -> int:
-        """The number of dims of a value. Raises RanksNeededError before ranks are inferred."""
+        """Return the number of dims of a value. Raises RanksNeededError before ranks are inferred."""
         if value.shape is None and self._ranks is None:
             raise RanksNeededError
         known = (self._ranks or {}).get(str(value.name))

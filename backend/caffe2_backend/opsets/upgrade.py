@@ -100,7 +100,7 @@ class _Upgrade:
         return True
 
     def _ranks(self, later: list[ir.Node]) -> Ranks:
-        """The ranks of all values, by ONNX's inference on a sketch in which old nodes have the shape of an operand."""
+        """Return the ranks of all values, by ONNX's inference on a sketch: old nodes have the shape of an operand."""
         waiting = {str(node.outputs[0].name) for node in later}
         sketch = self._model.clone()
         for node in _nodes(sketch):
@@ -118,7 +118,7 @@ class _Upgrade:
         return {str(value.name): len(value.shape) for value in values if value.shape is not None}
 
     def _diagnostics(self, graph: ir.Graph, location: Location) -> Iterator[Diagnostic]:
-        """The faults, in the order of the nodes."""
+        """Yield the faults, in the order of the nodes."""
         for index, node in enumerate(graph):
             here = Location(location.net, index, node.op_type, node.name or "", location.path)
             if node in self._faults:
