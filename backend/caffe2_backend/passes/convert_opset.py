@@ -92,7 +92,7 @@ def _opset(model: ir.Model) -> int:
 
 
 def _failed(model: ir.Model, version: int, error: Exception) -> list[Diagnostic]:
-    """The nodes that ONNX's converter does not convert; the model, where it converts each alone."""
+    """Return the nodes that ONNX's converter does not convert; the model, where it converts each alone."""
     name = model.graph.name or "graph"
     found = []
     for index, node in enumerate(model.graph):
@@ -126,7 +126,7 @@ def _opset_id(model: ir.Model) -> onnx.OperatorSetIdProto:
 
 
 def _detail(error: Exception) -> str:
-    """What the converter says after the place in its source code, and the condition that failed there."""
+    """Return what the converter says after the place in its source code, and the condition that failed there."""
     said = _FAILED_CONDITION.search(str(error).strip())
     detail = said.group(1) if said else ""
     if "No Adapter" in detail or "no registered schema" in detail:
@@ -153,7 +153,7 @@ def _set_legacy_resize_attributes(graph: ir.Graph) -> None:
 
 
 def _rounding(node: ir.Node) -> str:
-    """How the nearest element was found: ONNX's tests of opset 10 round up where sizes shrink."""
+    """Return how the nearest element was found: ONNX's tests of opset 10 round up where sizes shrink."""
     scales = None if node.inputs[2] is None else ir.convenience.get_const_tensor(node.inputs[2])
     return "ceil" if scales is not None and (scales.numpy() < 1).any() else "floor"
 

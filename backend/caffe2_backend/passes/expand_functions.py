@@ -57,7 +57,7 @@ class ExpandFunctions(FunctionalPass[Import]):
 
 
 def _inferred(model: ir.Model) -> ir.Model:
-    """A copy of the model with inferred types."""
+    """Return a copy of the model with inferred types."""
     try:
         inferred = infer_shapes(without_weights(model), data_prop=True)
     except onnx.shape_inference.InferenceError:  # of an optional output that is left out, among others
@@ -107,7 +107,7 @@ def _define(model: ir.Model, version: int) -> int:
 
 
 def _own_definition(node: ir.Node) -> ir.Function | None:
-    """This project's definition of a node, if there is one. Raises ConversionError if the node is malformed."""
+    """Return this project's definition of a node, if there is one. Raises ConversionError for a malformed node."""
     here = _location(node)
     try:
         return definition_of(node)
@@ -150,7 +150,7 @@ def _call(node: ir.Node, function: ir.Function, attributes: list[ir.Attr]) -> No
 
 
 def _attributes(node: ir.Node, schema: Any) -> list[ir.Attr]:
-    """The attributes, with defaults for those that are not set. The definition holds the graph attributes."""
+    """Return the attributes, with defaults for those that are not set. The definition holds the graph attributes."""
     graphs = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
     own = {name: attr for name, attr in node.attributes.items() if attr.type not in graphs}
     defaults = {
@@ -162,7 +162,7 @@ def _attributes(node: ir.Node, schema: Any) -> list[ir.Attr]:
 
 
 def _definition(node: ir.Node, schema: Any, version: int) -> ir.Function | None:
-    """The newest definition that is valid in the model's opset, with the outputs that the node has.
+    """Return the newest definition that is valid in the model's opset, with the outputs that the node has.
 
     None if ONNX has none for these types. Raises ConversionError if ONNX cannot build it.
     """
@@ -181,7 +181,7 @@ def _definition(node: ir.Node, schema: Any, version: int) -> ir.Function | None:
 
 
 def _built(node: ir.Node, schema: Any, version: int) -> bytes | None:
-    """A definition as ONNX builds it, a serialized FunctionProto."""
+    """Return a definition as ONNX builds it, a serialized FunctionProto."""
     if schema.has_context_dependent_function:
         if any(value is not None and value.type is None for value in node.inputs):
             return None  # ONNX's builders of functions rely on the types, and may end the process without them
@@ -194,7 +194,7 @@ def _built(node: ir.Node, schema: Any, version: int) -> bytes | None:
 
 
 def _type(value: ir.Value | None) -> onnx.TypeProto:
-    """What is known of an operand's type; empty for a missing operand."""
+    """Return what is known of an operand's type; empty for a missing operand."""
     if value is None or value.type is None:
         return onnx.TypeProto()
     kind = ir.to_proto(value.type)

@@ -116,14 +116,14 @@ def type_formals(model: ir.Model) -> bool:
 
 
 def _of_loop(node: ir.Node) -> Iterator[_Known]:
-    """The types of the inputs of a Loop's body; the shapes of states may change."""
+    """Yield the types of the inputs of a Loop's body; the shapes of states may change."""
     yield ir.TensorType(ir.DataType.INT64), ir.Shape(())
     yield ir.TensorType(ir.DataType.BOOL), None
     yield from ((None if value is None else value.type, None) for value in node.inputs[2:])
 
 
 def _of_scan(node: ir.Node) -> Iterator[_Known]:
-    """The types and shapes of the inputs of a Scan's body: states, then elements of the scanned sequences."""
+    """Yield the types and shapes of the inputs of a Scan's body: states, then elements of the scanned sequences."""
     count = node.attributes.get_int("num_scan_inputs", 0)
     axes = node.attributes.get_ints("scan_input_axes", ()) or [0] * count
     states = len(node.inputs) - count
@@ -158,7 +158,7 @@ class _Kinds:
         self._known: dict[bytes, _Known] = {}
 
     def read(self, kind: onnx.TypeProto) -> _Known:
-        """A type, and its shape without generated names of dims."""
+        """Return a type, and its shape without generated names of dims."""
         key = kind.SerializeToString()
         known = self._known.get(key)
         if known is None:
@@ -176,7 +176,7 @@ def _complete(value: ir.Value, kind: ir.TypeProtocol | None, shape: ir.Shape | N
 
 
 def completed(shape: ir.Shape | None, declared: ir.Shape | None) -> ir.Shape | None:
-    """A shape with the declared dims where it has none; the declared ones if they do not contradict each other."""
+    """Return a shape with the declared dims where it has none, unless their ranks differ."""
     if shape is None or declared is None or len(shape) != len(declared):
         return declared if shape is None else shape
     return ir.Shape([given if _is_unknown(dim) else dim for dim, given in zip(shape, declared, strict=True)])

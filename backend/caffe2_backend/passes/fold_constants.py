@@ -114,7 +114,7 @@ def _is_small_constant(value: ir.Value) -> bool:
 
 
 def _size(model: ir.Model) -> int:
-    """How many nodes a model has that are not constants."""
+    """Return how many nodes a model has that are not constants."""
     return sum(standard_type(node) != "Constant" for node in _nodes(model))
 
 

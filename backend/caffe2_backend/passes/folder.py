@@ -27,7 +27,7 @@ class Folder(FoldConstantsPass):
         self._described: dict[int, tuple[onnx.TypeProto, ir.TypeProtocol | None, ir.Shape | None]] = {}
 
     def process_node(self, node: ir.Node, *args: Any, **options: Any) -> Any:
-        """What replaces a node, None if it stays."""
+        """Return what replaces a node, None if it stays."""
         return None if _is_left(node) else super().process_node(node, *args, **options)
 
     def _do_inference(self, node: ir.Node) -> None:
@@ -50,12 +50,12 @@ class Folder(FoldConstantsPass):
             value.type, value.shape = kind, _merged(claimed, shape)
 
     def _prepare_folded_tensor(self, node: ir.Node, output_name: str, output_array: Any) -> Any:
-        """The tensor of a result, None where it is too large; of strings one that knows their size, and serializes."""
+        """Return the tensor of a result, None if it is too large; of strings one with their size, which serializes."""
         tensor = super()._prepare_folded_tensor(node, output_name, output_array)
         return string_tensor(tensor.numpy()) if tensor is not None and tensor.dtype == ir.DataType.STRING else tensor
 
     def _read(self, known: onnx.TypeProto) -> tuple[ir.TypeProtocol | None, ir.Shape | None]:
-        """A type and its shape. The values of the model share them."""
+        """Return a type and its shape. The values of the model share them."""
         found = self._described.get(id(known))
         if found is None:
             kind = ir.serde.deserialize_type_proto_for_type(known)
@@ -94,7 +94,7 @@ def _is_fine(split: ir.Node) -> bool:
 
 
 def _merged(ours: ir.Shape | None, inferred: ir.Shape | None) -> ir.Shape | None:
-    """The dims that are known of a value, and those that are inferred where nothing is known; a number wins."""
+    """Return the dims that are known of a value, and those that are inferred where nothing is known; a number wins."""
     if ours is None or inferred is None:
         return inferred if ours is None else ours
     pairs = list(zip(ours.dims, inferred.dims, strict=True))

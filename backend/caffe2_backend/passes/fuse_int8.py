@@ -81,7 +81,7 @@ class _Fusing:
             self.replaced.append(node)
 
     def _operator(self, x: ir.Value, how: Quantization) -> Int8Operator | None:
-        """The Int8 operator that computes a float and quantizes it, from the nodes before it."""
+        """Return the Int8 operator that computes a float and quantizes it, from the nodes before it."""
         relu = False
         while (node := x.producer()) is not None and node.graph is self.graph and _is_read_once(x):
             first = node.inputs[0] if node.inputs else None
@@ -163,7 +163,7 @@ def _is_read_once(value: ir.Value) -> bool:
 
 
 def _bounds(node: ir.Node) -> tuple[float, float]:
-    """The bounds of a Clip, NaN where they are not known."""
+    """Return the bounds of a Clip, NaN where they are not known."""
     bounds = []
     for index, default in ((1, -np.inf), (2, np.inf)):
         value = node.inputs[index] if index < len(node.inputs) else None

@@ -236,7 +236,7 @@ def _rank_of(shape: ir.Shape | None) -> ir.Shape | None:
 
 
 def _join(one: ir.Shape, other: ir.Shape) -> ir.Shape | None:
-    """What two shapes have in common; None where their ranks differ."""
+    """Return what two shapes have in common; None where their ranks differ."""
     if len(one) != len(other):
         return None
     return ir.Shape([a if a == b else None for a, b in zip(one, other, strict=True)])

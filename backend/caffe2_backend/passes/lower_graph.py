@@ -61,7 +61,7 @@ class LowerGraph(FunctionalPass[Import]):
 
 
 def _read_defaults(state: Import, lowering: Lowering, net: NetDef, location: Location) -> list[ir.Value]:
-    """The parameters that are inputs with defaults in an export again, as operators read them.
+    """Return the parameters that are inputs with defaults in an export again, as operators read them.
 
     A value for one that no operator reads any more, because it became an argument or a part of another parameter, would
     change nothing: it is not a parameter either.

@@ -233,7 +233,7 @@ class _Remover:
         fixed: set[int],
         grown: dict[int, ir.Value],
     ) -> None:
-        """A new Loop without the states that are not tensors, and with a scan output for each that only grows."""
+        """Replace a Loop by one without states that are not tensors, with a scan output for each that only grows."""
         end = self._emitter.at(body)
         held = len(node.inputs) - 2
         kept = [number for number in range(held) if number not in added and number not in fixed]
@@ -283,7 +283,7 @@ class _Remover:
 
 
 def _added_items(body: ir.Graph, formal: ir.Value, result: ir.Value) -> list[ir.Value] | None:
-    """What an iteration appends to a sequence that it does not use otherwise; None if it does anything else with it."""
+    """Return what an iteration appends to a sequence that it does not use otherwise; None if it does more with it."""
     items: list[ir.Value] = []
     value = result
     while value is not formal:
@@ -304,7 +304,7 @@ def _added_items(body: ir.Graph, formal: ir.Value, result: ir.Value) -> list[ir.
 
 
 def _chain(formal: ir.Value, result: ir.Value) -> list[ir.Node]:
-    """The nodes between a sequence at the start and at the end of an iteration."""
+    """Return the nodes between a sequence at the start and at the end of an iteration."""
     nodes: list[ir.Node] = []
     while result is not formal:
         node = result.producer()
@@ -316,14 +316,14 @@ def _chain(formal: ir.Value, result: ir.Value) -> list[ir.Node]:
 
 
 def _stacked(emitter: Emitter, items: list[ir.Value]) -> ir.Value:
-    """The output of an iteration for the items that it appends: the only one, or all of them along a new first axis."""
+    """Return the output of an iteration for the items that it appends: the only one, or all along a new first axis."""
     made = items[0] if len(items) == 1 else emitter.concatenated(Items(tuple(items)), 0, new=True)
     assert made is not None
     return emitter.emit("Identity", made)
 
 
 def _flat(emitter: Emitter, value: ir.Value, items: list[ir.Value]) -> Contents | None:
-    """The items of all iterations, from the scan output of a loop."""
+    """Return the items of all iterations, from the scan output of a loop."""
     value.type, shape = items[0].type, items[0].shape
     if shape is not None:
         value.shape = ir.Shape([None] * (len(shape) + (1 if len(items) == 1 else 2)))

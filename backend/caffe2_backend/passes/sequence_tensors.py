@@ -47,15 +47,15 @@ class Emitter(NodeEmitter):
         self._place = place
 
     def at(self, place: ir.Node | ir.Graph) -> Emitter:
-        """An emitter for another position."""
+        """Return an emitter for another position."""
         return Emitter(self._main, self._names, place)
 
     def fresh(self, what: str) -> str:
-        """A unique name for a value."""
+        """Return a unique name for a value."""
         return self._names.fresh(f"sequence/{what}")
 
     def const(self, array: Any, dtype: Any = np.int64) -> ir.Value:
-        """A constant, of int64 unless it is said."""
+        """Return a constant, of int64 unless it is said."""
         return add_constant(self._main, self.fresh("const"), array, dtype)
 
     def _add(self, node: ir.Node) -> None:
@@ -69,7 +69,7 @@ class Emitter(NodeEmitter):
             value.name = self.fresh(node.op_type)
 
     def _infer(self, node: ir.Node) -> None:
-        """Outputs have the type of the first operand; an Identity has its rank, too."""
+        """Give outputs the type of the first operand, and that of an Identity its rank, too."""
         first = node.inputs[0]
         assert first is not None
         for value in node.outputs:
@@ -169,7 +169,7 @@ class Emitter(NodeEmitter):
         return _of_rank(self.emit("Reshape", moved, shape), rank - 1)
 
     def rows(self, of: Contents) -> Rows | None:
-        """The sequence as one tensor; None for an empty sequence."""
+        """Return the sequence as one tensor; None for an empty sequence."""
         if isinstance(of, Rows):
             return of
         if not of.values:
@@ -178,12 +178,12 @@ class Emitter(NodeEmitter):
         return None if stacked is None else Rows(stacked, 0)
 
     def first_rows(self, of: Contents) -> ir.Value | None:
-        """The sequence as one tensor with the items along the first axis; None for an empty sequence."""
+        """Return the sequence as one tensor with the items along the first axis; None for an empty sequence."""
         rows = self.rows(of)
         return None if rows is None else self._moved(rows, 0)
 
     def joined(self, parts: Iterable[Contents]) -> Contents | None:
-        """The concatenation of sequences."""
+        """Return the concatenation of sequences."""
         tensors = [self.first_rows(part) for part in parts if part != Items(())]
         known = [tensor for tensor in tensors if tensor is not None]
         if len(known) < len(tensors):
@@ -211,7 +211,7 @@ def become(value: ir.Value, tensor: ir.Value) -> None:
 
 
 def _of_rank(value: ir.Value, rank: int | None) -> ir.Value:
-    """The value itself, which has a rank if that is known."""
+    """Return the value itself, which has a rank if that is known."""
     if rank is not None and value.type is not None:
         value.shape = ir.Shape([None] * rank)
     return value
@@ -222,6 +222,6 @@ def _less(rank: int | None) -> int | None:
 
 
 def _constant(value: ir.Value) -> int | None:
-    """The value of a constant scalar integer, None for another value."""
+    """Return the value of a constant scalar integer, None for another value."""
     tensor = value.const_value
     return int(tensor.numpy()) if tensor is not None and tensor.size == 1 and not tuple(tensor.shape) else None

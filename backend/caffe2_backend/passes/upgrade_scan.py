@@ -18,7 +18,7 @@ _DISGUISE: Final = "If"
 
 
 def rewritten(model: ir.Model) -> ir.Model:
-    """A copy of a model of opset 8 with later Scans, disguised for ONNX's converter.
+    """Return a copy of a model of opset 8 with later Scans, disguised for ONNX's converter.
 
     The Scans must have no sequence lengths (:mod:`caffe2_backend.opsets` refuses them).
     """

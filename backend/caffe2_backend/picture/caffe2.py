@@ -32,7 +32,7 @@ _MAX_ITEMS: Final = 6
 
 
 def sketch_model(model: Model) -> Sketch:
-    """A picture of a model's predict net; blobs that its init net makes are lines of the operators that read them.
+    """Return a picture of a model's predict net; blobs that its init net makes are lines of their readers.
 
     Objects, such as the workspaces that Do operators keep, are left out: no data flows through them.
     """
@@ -112,7 +112,7 @@ def _device(option: DeviceOption | None) -> str:
 
 
 def _arguments(op: OpView) -> tuple[str, ...]:
-    """The arguments that say most, in one line."""
+    """Return the arguments that say most, in one line."""
     by_name = {arg.name: arg for arg in op.proto.arg}
     texts = [f"{name} {text}" for name in _SHOWN if name in by_name and (text := _value(by_name[name]))]
     return (", ".join(texts[:_MAX_ARGUMENTS]),) if texts else ()
@@ -127,7 +127,7 @@ def _value(arg: Argument) -> str:
 
 
 def _links(op: OpView) -> tuple[dict[str, str], dict[str, str]]:
-    """Notes on the blobs of a step net, by name: the rows of sequences and states that they are, at a time ``t``.
+    """Return notes on the blobs of a step net, by name: rows of which sequences and states they are, at a time ``t``.
 
     The first of those that are rows at ``t``, the second of those that are written to rows after it.
     """

@@ -21,7 +21,7 @@ _QUICK: Final = "splines=polyline, nslimit=2, mclimit=0.5"
 
 
 def to_dot(sketch: Sketch, colouring: Colouring | None = None) -> str:
-    """The text that graphviz's ``dot`` draws; without a ``colouring``, colours are devices."""
+    """Return the text that graphviz's ``dot`` draws; without a ``colouring``, colours are devices."""
     chosen = colouring or Colouring(lambda node: node.device, colours_of(sketch))
     return "\n".join(_document(sketch, chosen)) + "\n"
 
@@ -48,7 +48,7 @@ def _document(sketch: Sketch, colouring: Colouring) -> Iterator[str]:
 
 
 def colours_of(sketch: Sketch) -> dict[str, str]:
-    """The colour of each device: the host's is always the same."""
+    """Return the colour of each device: the host's is always the same."""
     devices = sketch.devices()
     others = [device for device in devices if device != "CPU"]
     found = {device: _ACCELERATORS[i % len(_ACCELERATORS)] for i, device in enumerate(others)}
@@ -129,7 +129,7 @@ def _printable(text: str) -> str:
 
 
 def _safe(text: str) -> str:
-    """Text for labels and tooltips: graphviz reads HTML's entities in both.
+    """Return text for labels and tooltips: graphviz reads HTML's entities in both.
 
     It also reads escapes of its own, such as a backslash and N for the node's name, however the backslash is written:
     a character that looks like one stands for it.
@@ -138,5 +138,5 @@ def _safe(text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Text within quotes."""
+    """Return text within quotes."""
     return '"' + "\\n".join(map(_safe, text.split("\n"))) + '"'

@@ -72,11 +72,11 @@ class _Frame:
     begin: list[str] = field(default_factory=list)
 
     def flowing(self, names: Sequence[str]) -> list[str]:
-        """The blobs that are drawn as edges."""
+        """Return the blobs that are drawn as edges."""
         return [name for name in dict.fromkeys(names) if name and name not in self.parameters]
 
     def read_by(self, operator: DrawnOperator) -> list[str]:
-        """The blobs with edges to an operator: its inputs, and those that its bodies capture."""
+        """Return the blobs with edges to an operator: its inputs, and those that its bodies capture."""
         known = self.around.union(self.origins, self.net.inputs)
         return self.flowing([*operator.inputs, *(name for name in _taken(operator.bodies) if name in known)])
 
@@ -127,7 +127,7 @@ class Flow:
             frame.origins[name] = _Origin(end, extent)
 
     def _origin(self, frame: _Frame, name: str) -> _Origin:
-        """The origin of a blob; one that no operator has written yet is an input."""
+        """Return the origin of a blob; one that no operator has written yet is an input."""
         if name not in frame.origins:
             key = self._pill(frame.box, name, Kind.INPUT, frame.net.notes.get(name, ""))
             frame.begin.append(key)
@@ -174,7 +174,7 @@ class Flow:
 
 
 def _read_in(bodies: Sequence[DrawnNet]) -> Iterator[str]:
-    """The blobs that operators of bodies read, at any depth."""
+    """Yield the blobs that operators of bodies read, at any depth."""
     for body in bodies:
         for operator in body.operators:
             yield from operator.inputs
@@ -182,7 +182,7 @@ def _read_in(bodies: Sequence[DrawnNet]) -> Iterator[str]:
 
 
 def _taken(bodies: Sequence[DrawnNet]) -> Iterator[str]:
-    """The blobs that bodies capture: they read them, and neither write them nor have them as inputs."""
+    """Yield the blobs that bodies capture: they read them, and neither write them nor have them as inputs."""
     for body in bodies:
         made = {*body.inputs, *body.notes}
         for operator in body.operators:
@@ -192,13 +192,13 @@ def _taken(bodies: Sequence[DrawnNet]) -> Iterator[str]:
 
 
 def _label(name: str, extent: str) -> str:
-    """The label of an edge, on one line if it is short."""
+    """Return the label of an edge, on one line if it is short."""
     parts = [part for part in (shortened(name), extent) if part]
     return ("  " if sum(map(len, parts)) <= _LONGEST_LINE else "\n").join(parts)
 
 
 def _parameter_lines(extents: Mapping[str, str]) -> Iterator[str]:
-    """A line for each parameter; those that differ only in the ends of their names share one: ``bn_{s,b}  64``."""
+    """Yield a line for each parameter; those that differ only in their ends share one: ``bn_{s,b}  64``."""
     alike: dict[str, list[str]] = {}
     for name, extent in extents.items():
         alike.setdefault(extent, []).append(name)

@@ -32,7 +32,7 @@ def draw(model: Model | AnyPath, target: AnyPath) -> None:
 
 
 def render(sketch: Sketch, colouring: Colouring | None = None) -> bytes:
-    """A sketch as SVG; without a ``colouring``, colours are devices.
+    """Return a sketch as SVG; without a ``colouring``, colours are devices.
 
     Raises BridgeError where graphviz is not installed, or takes longer than five minutes.
     """

@@ -34,7 +34,7 @@ _SHAPE_BYTES: Final = 1024  # larger tensors say nothing of shapes, and need not
 
 
 def read_onnx(path: AnyPath) -> onnx.ModelProto:
-    """An ONNX model without its external data.
+    """Return an ONNX model without its external data.
 
     Raises NetFormatError where the file holds none, ConversionError where the model is malformed.
     """
@@ -45,7 +45,7 @@ def read_onnx(path: AnyPath) -> onnx.ModelProto:
 
 
 def sketch_onnx(path: AnyPath) -> Sketch:
-    """A picture of the model in a file; its weights and constants are lines of the nodes that read them."""
+    """Return a picture of the model in a file; its weights and constants are lines of the nodes that read them."""
     model = read_onnx(path)
     graph = model.graph
     constants = dict(_constants(graph))
@@ -60,7 +60,7 @@ def sketch_onnx(path: AnyPath) -> Sketch:
 
 
 def every_graph(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
-    """A graph and the bodies in it, at any depth."""
+    """Yield a graph and the bodies in it, at any depth."""
     yield graph
     for node in graph.node:
         for attribute in node.attribute:
@@ -69,7 +69,7 @@ def every_graph(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
 
 
 def _constants(graph: onnx.GraphProto) -> Iterator[tuple[str, str]]:
-    """The weights and constants of a graph and its bodies, which share one set of names, with their extents."""
+    """Yield the weights and constants of a graph and its bodies, which share one set of names, with their extents."""
     for part in every_graph(graph):
         for tensor in part.initializer:
             yield tensor.name, _size(tensor)
@@ -96,7 +96,7 @@ def _size(tensor: onnx.TensorProto) -> str:
 
 
 def _extents(model: onnx.ModelProto) -> dict[str, str]:
-    """The extents of values by name: those that the model states, and those that ONNX's inference finds.
+    """Return the extents of values by name: those that the model states, and those that ONNX's inference finds.
 
     The model's weights are dropped: what they hold says nothing of shapes, unless they are small.
     """

@@ -36,7 +36,7 @@ class ModelExtents:
 
 
 def extents_of(model: Model) -> ModelExtents:
-    """The extents from the export's shape inference; if the export fails, those of inputs from the init net."""
+    """Return the extents from the export's shape inference; if the export fails, those of inputs from the init net."""
     texts: dict[str, str] = {}
     renamed = None
     # As a loop, a recurrent net has a body, and so shapes in it; fused, more may be known of its results.
@@ -79,7 +79,7 @@ def _extent(shape: ir.Shape | None) -> str:
 
 
 def _net(net: NetDef, renamed: NetDef, texts: Mapping[str, str]) -> Extents:
-    """The extents in a net, found under the names that the export gave: one for each writing of a blob."""
+    """Return the extents in a net, found under the names that the export gave: one for each writing of a blob."""
     if len(net.op) != len(renamed.op):
         return {}
     found: Extents = {}

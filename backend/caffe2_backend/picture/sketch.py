@@ -59,13 +59,13 @@ class Box:
     boxes: list[Box] = field(default_factory=list)
 
     def every_node(self) -> Iterator[Node]:
-        """Its nodes and those of the boxes in it."""
+        """Yield its nodes and those of the boxes in it."""
         yield from self.nodes
         for box in self.boxes:
             yield from box.every_node()
 
     def every_box(self) -> Iterator[Box]:
-        """The boxes in it, at any depth."""
+        """Yield the boxes in it, at any depth."""
         for box in self.boxes:
             yield box
             yield from box.every_box()
@@ -80,7 +80,7 @@ class Sketch:
     edges: list[Edge] = field(default_factory=list)
 
     def devices(self) -> list[str]:
-        """The devices that operators run on, in the order in which they are met."""
+        """Return the devices that operators run on, in the order in which they are met."""
         nodes = (node.device for node in self.whole.every_node() if node.kind is Kind.OPERATOR)
         return list(dict.fromkeys(device for device in nodes if device))
 
@@ -115,7 +115,7 @@ def shortened(name: str, longest: int = _LONGEST) -> str:
 
 
 def extent(shape: tuple[int | str | None, ...] | None) -> str:
-    """A shape as people write it, ``?`` for a dim that is not known; empty where none is."""
+    """Return a shape as people write it, ``?`` for a dim that is not known; empty where none is."""
     if shape is None:
         return ""
     dims = ["?" if (not dim and dim != 0) or _NAMELESS.fullmatch(str(dim)) else str(dim) for dim in shape]
@@ -123,7 +123,7 @@ def extent(shape: tuple[int | str | None, ...] | None) -> str:
 
 
 def size_text(size: int) -> str:
-    """Bytes, in the unit that suits."""
+    """Return bytes as text, in the unit that suits."""
     amount, unit = float(size), "bytes"
     for larger in ("kB", "MB", "GB"):
         if amount < 1000:
