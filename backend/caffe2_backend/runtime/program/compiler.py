@@ -50,7 +50,7 @@ class Compiler:
     def __init__(
         self, net: NetDef, init: InitNet, interface: NetInterface, origin: Origin | None = None, *, steps: bool = False
     ) -> None:
-        """``steps``: the net makes many steps with inputs of the same sizes, as a training net does."""
+        """Take a net; ``steps``: it makes many steps with inputs of the same sizes, as a training net does."""
         self._net = net
         self._origin = origin or Origin(Location(NetView(net).name))
         self._init = init
@@ -153,7 +153,7 @@ class Compiler:
         return error
 
     def _reader(self, name: str) -> tuple[str, int | None]:
-        """The first operator that reads a blob, for messages, and its index."""
+        """Return the first operator that reads a blob, for messages, and its index."""
         view = NetView(self._net)
         for op in view.ops:
             if name in op.inputs:
@@ -170,7 +170,7 @@ class Compiler:
                 raise self._not_a_tensor(name, value.description)
 
     def _maker(self, name: str, value: HostObject) -> OperatorDef | None:
-        """The operator that makes an object in the converted net; None if the net cannot read it."""
+        """Return the operator that makes an object in the converted net; None if the net cannot read it."""
         if isinstance(value, Opaque):
             return value.maker
         fits = all(op.type in value.readers for op in NetView(self._net).ops if name in op.inputs)
@@ -183,14 +183,14 @@ class Compiler:
         return dataclasses.replace(self._init, parameters={**self._init.parameters, **parameters})
 
     def _makers(self, given: Mapping[str, Value]) -> list[OperatorDef]:
-        """The operators that make the objects among the inputs."""
+        """Return the operators that make the objects among the inputs."""
         objects = {name: value for name, value in given.items() if isinstance(value, HostObject)}
         return [maker for name, value in objects.items() if (maker := self._maker(name, value)) is not None]
 
     def _with_interface(
         self, makers: Sequence[OperatorDef], given: Mapping[str, Value], outputs: Sequence[str]
     ) -> tuple[NetDef, list[str]]:
-        """The net that declares the inputs and outputs, and the names under which it returns the outputs.
+        """Return the net that declares the inputs and outputs, and the names under which it returns the outputs.
 
         The makers, of the objects among the inputs, are prepended.
         """

@@ -61,7 +61,7 @@ class Lowered:
         return weight_bytes(self.model) <= _LIGHT
 
     def returning(self, blobs: Collection[str]) -> Lowered:
-        """The same model, which returns further blobs: those that it computes, under their names."""
+        """Return the same model, which returns further blobs: those that it computes, under their names."""
         import onnx_ir as ir
 
         values = {self._blob(value): value for node in self.model.graph for value in node.outputs}
@@ -82,13 +82,13 @@ class Lowered:
         )
 
     def _blob(self, value: ir.Value) -> str:
-        """The blob that a value is, or a name that no blob has."""
+        """Return the blob that a value is, or a name that no blob has."""
         return self.names.get(str(value.name), "") if self.names else str(value.name)
 
     def resident_session(
         self, device: str, options: SessionOptions, states: Sequence[str]
     ) -> tuple[Session, ResidentStates] | None:
-        """A session that updates states in place, and its runs; None if none may be that a step scatters into."""
+        """Return a session that updates states in place, and its runs; None if a step scatters into none such."""
         outputs = dict(zip(self.outputs, (str(value.name) for value in self.model.graph.outputs), strict=True))
         inputs = {
             self.names.get(str(value.name), str(value.name)): str(value.name) for value in self.model.graph.inputs
@@ -99,7 +99,7 @@ class Lowered:
         return resident_session(self.model, pairs, device, planned(options, self.model, device))
 
     def step_session(self, session: Session, options: SessionOptions, states: Mapping[str, str]) -> StepSession:
-        """What runs with states in buffers run in: a session on the host with joined updates, else the given one.
+        """Return what runs with states in buffers use: a session on the host with joined updates, else the given one.
 
         Args:
             session: of this model.
@@ -112,7 +112,7 @@ class Lowered:
         return StepSession(_make_session(joined.model, CPU, options), joined.buffers)
 
     def session(self, device: str, options: SessionOptions, *, keep: bool = False) -> Session:
-        """A session for the model, which conversions of nets of the same structure share.
+        """Return a session for the model, which conversions of nets of the same structure share.
 
         With ``keep`` it stays for a while when nothing uses it any more.
         """
@@ -130,7 +130,7 @@ def _make_session(model: ir.Model, device: str, options: SessionOptions) -> Sess
 
 
 def planned(options: SessionOptions, model: ir.Model, device: str) -> SessionOptions:
-    """Options by which memory is planned if the model has inputs of static shapes only: then there is one plan."""
+    """Return options by which memory is planned for inputs of static shapes only: then there is one plan."""
     static = all(static_shape(value) is not None for value in model.graph.inputs)
     fits = static and device == CPU and options.parallel_operators == 1
     return dataclasses.replace(options, memory_patterns=True) if fits else options
@@ -172,7 +172,7 @@ def _all_nodes(model: ir.Model) -> list[ir.Node]:
 
 
 def _quantized(values: Mapping[str, ir.Value]) -> dict[str, tuple[float, int]]:
-    """How values that are Int8 tensors are to be read, by name; what only passes a value on keeps it."""
+    """Return how values that are Int8 tensors are to be read, by name; what only passes a value on keeps it."""
     found = {}
     for name, value in values.items():
         source: ir.Value | None = value

@@ -40,7 +40,7 @@ class ConversionCache:
         self._need_sizes: OrderedDict[bytes, None] = OrderedDict()
 
     def get(self, structure: Structure, convert: Callable[[], Lowered]) -> Lowered:
-        """The conversion of a net of this structure, with the names of this net. Raises what ``convert`` raises.
+        """Return the conversion of a net of this structure, with the names of this net. Raises what ``convert`` raises.
 
         Threads that ask for one structure at the same time convert it once.
         """

@@ -13,7 +13,7 @@ _NAME: Final = re.compile(r"(?<=Name:')[^']+|(?<=input: )\S+")
 
 
 def renamed(error: RunError, names: Mapping[str, str]) -> RunError:
-    """An error of a session with a net's own names of blobs, by those in the message."""
+    """Return an error of a session with a net's own names of blobs, by those in the message."""
     if not names:
         return error
     text = _NAME.sub(lambda found: _renamed(found[0], names), str(error))
@@ -23,7 +23,7 @@ def renamed(error: RunError, names: Mapping[str, str]) -> RunError:
 
 
 def _renamed(text: str, names: Mapping[str, str]) -> str:
-    """A text whose longest beginning that is a blob, or ends before a slash, is replaced."""
+    """Return a text whose longest beginning that is a blob, or ends before a slash, is replaced."""
     end = len(text)
     while end > 0:
         if text[:end] in names:

@@ -113,13 +113,13 @@ class NetInterface:
 
 
 def _passed_on(net: NetDef, made: Collection[str]) -> list[str]:
-    """The inputs that are outputs as they are."""
+    """Return the inputs that are outputs as they are."""
     inputs = set(net.external_input).difference(made)
     return [name for name in declared_outputs(net) if name in inputs]
 
 
 def _remade(op: OpView) -> tuple[str, ...]:
-    """The objects that an operator makes and would make again.
+    """Return the objects that an operator makes and would make again.
 
     The step workspaces of a RecurrentNetwork are among them: a gradient operator of another net runs the steps again,
     from the blobs that they read, which it reads too. Random steps would draw other numbers.
@@ -133,18 +133,18 @@ def _remade(op: OpView) -> tuple[str, ...]:
 
 
 def _figures(net: NetDef, written: Collection[str]) -> list[str]:
-    """The losses and accuracies of a net."""
+    """Return the losses and accuracies of a net."""
     measured = [op.output[-1] for op in net.op if op.type in _FIGURES and op.output]
     return [name for name in (*find_losses(net), *measured) if name in written]
 
 
 def updated_in_place(net: NetDef, effects: NetEffects) -> frozenset[str]:
-    """The blobs that the runs of a net's parts may update in place: its states, if a step updates rows of one."""
+    """Return the blobs that runs of a net's parts may update in place: its states, if a step updates rows of one."""
     return frozenset(effects.found).intersection(effects.may) if _rows_updated(net) else frozenset()
 
 
 def _rows_updated(net: NetDef) -> set[str]:
-    """The blobs of which an operator updates some rows in place."""
+    """Return the blobs of which an operator updates some rows in place."""
     ops = [op for op in net.op if "Sparse" in op.type or op.type.startswith("Scatter")]
     return {name for op in ops for name in op.output if name in op.input}
 

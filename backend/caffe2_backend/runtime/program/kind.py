@@ -52,7 +52,7 @@ class Kind:
         sized: Mapping[str, int],
         pairs: Mapping[str, str],
     ) -> None:
-        """The kind of ``given``.
+        """Note the kind of ``given``.
 
         Args:
             variant: the variant that takes them.
@@ -85,7 +85,7 @@ class Kind:
         return True
 
     def inputs(self, values: Iterable[Any]) -> Inputs:
-        """The inputs of a run, from values by name that this kind takes."""
+        """Return the inputs of a run, from values by name that this kind takes."""
         found = Inputs(zip(self.names, values, strict=True))
         found.kind = self
         for name in self._absent:
@@ -93,7 +93,7 @@ class Kind:
         return found
 
     def last(self, given: Mapping[str, Value], *, keep: bool) -> Last:
-        """What a run leaves that was given these inputs; ``keep`` references to tensors, which nothing overwrites."""
+        """Return what a run with these inputs leaves; ``keep`` references to tensors, which nothing overwrites."""
         values = [
             given.get(name) if keep or form is None else _NOT_KEPT
             for name, form in zip(self.names, self._forms, strict=True)
@@ -122,7 +122,7 @@ class Last(NamedTuple):
     inputs: Inputs | None
 
     def recognize(self, find: Callable[[str], object]) -> Inputs | None:
-        """The inputs of the next run, of which ``find`` gives each; None if they are of another kind."""
+        """Return the inputs of the next run, of which ``find`` gives each; None if they are of another kind."""
         kind, before, inputs = self
         values = list(map(find, kind.names))
         if inputs is not None and all(map(operator.is_, values, before)):
@@ -135,7 +135,7 @@ class Last(NamedTuple):
         return found
 
     def after(self, given: Mapping[str, Value], results: Mapping[str, Value]) -> Last:
-        """What a run of this kind leaves; ``results`` are its outputs, some of which are states."""
+        """Return what a run of this kind leaves; ``results`` are its outputs, some of which are states."""
         kind = self.kind
         if self.inputs is None:
             return self
@@ -151,7 +151,7 @@ class Last(NamedTuple):
 
 
 def _form(value: Value | None, first: int | None) -> _Form | None:
-    """What others of a tensor's kind have; None for other values, which must be the same objects."""
+    """Return what others of a tensor's kind have; None for other values, which must be the same objects."""
     if type(value) is np.ndarray:
         return _Form(np.ndarray, value.dtype, "", first, extent_of(value.shape, first))
     if isinstance(value, DeviceTensor):

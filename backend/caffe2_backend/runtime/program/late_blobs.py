@@ -33,7 +33,7 @@ class LateBlobs:
         self._values: dict[str, Tensor] = {}
 
     def __call__(self, name: str) -> Tensor:
-        """One blob. Raises RunError if it is not a tensor."""
+        """Return one blob. Raises RunError if it is not a tensor."""
         if name in self._values:
             self._ask(name, self._run)
         else:

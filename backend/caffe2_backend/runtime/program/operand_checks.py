@@ -55,7 +55,7 @@ class _Check:
     """One rule for one operator."""
 
     def __init__(self, op: OpView, rule: OperandRule, names: tuple[Any, ...]) -> None:
-        """``names``: of the operands, None for those that are not known."""
+        """Take a rule for an operator; ``names``: of the operands, None for those that are not known."""
         self.op = op
         self.names = names
         self.reads = rule.reads
@@ -65,7 +65,7 @@ class _Check:
 
     @classmethod
     def of(cls, op: OpView, rule: OperandRule, written: set[str]) -> _Check | None:
-        """The check, if what it needs are inputs of the net; ``written``: the blobs that the net wrote before."""
+        """Return the check, if what it needs are inputs of the net; ``written``: blobs that the net wrote before."""
 
         def known(index: int) -> str | None:
             return op.inputs[index] if index < len(op.inputs) and op.inputs[index] not in written else None
@@ -76,7 +76,7 @@ class _Check:
         return cls(op, rule, names + tuple(map(known, rule.optional)))
 
     def find(self, given: Mapping[str, Value]) -> str | None:
-        """What is wrong; None if nothing is, or the operands are those of the last run, or not all tensors."""
+        """Return what is wrong; None if nothing is, or the operands are those of the last run, or not all tensors."""
         values = list(map(given.get, self.names))
         for last, value in zip(self._last, values, strict=False):
             if last() is not value:

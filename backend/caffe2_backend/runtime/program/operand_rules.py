@@ -111,7 +111,7 @@ def _lengths(op: OpView, operands: Sequence[Any]) -> str | None:
 
 
 def _outside(ids: Any, limit: int | None, what: str) -> str | None:
-    """What is wrong with numbers of which one is negative, or not below a limit."""
+    """Return what is wrong with numbers of which one is negative, or not below a limit."""
     if not ids.size or ids.dtype.kind not in "iu":
         return None
     lowest = int(ids.min())

@@ -21,11 +21,11 @@ class Origin:
     indices: Sequence[int] | None = None
 
     def index(self, index: int) -> int:
-        """The index, in the net, of an operator of the part."""
+        """Return the index, in the net, of an operator of the part."""
         return index if self.indices is None or not 0 <= index < len(self.indices) else self.indices[index]
 
     def location(self, op: OpView) -> Location:
-        """The location of an operator of the part."""
+        """Return the location of an operator of the part."""
         return Location(self.net.net, self.index(op.index), op.type, op.name, self.net.path)
 
     @property
@@ -34,7 +34,7 @@ class Origin:
         return self.indices is None and not self.net.path
 
     def relocated(self, finding: Diagnostic, part: str, added: int) -> Diagnostic:
-        """A diagnostic of the net named ``part`` as one of this net; ``added`` operators stand before its own."""
+        """Return a diagnostic of the net named ``part`` as one of this net; ``added`` operators precede its own."""
         first, *inner = (*finding.location.path, finding.location)
         if first.net != part:  # of the init net
             return finding

@@ -112,7 +112,7 @@ class Program:
     # A run: collect the inputs, select the variant, feed it.
 
     def recognize(self, find: Callable[[str], object]) -> Inputs | None:
-        """The inputs of a run, of which ``find`` gives each; None if they are of another kind than those of the last.
+        """Return the inputs of a run, of which ``find`` gives each; None if they are of another kind than the last.
 
         The deciding door of all runs but the first of a kind: what it returns is not looked at again.
         """
@@ -120,7 +120,7 @@ class Program:
         return None if last is None else last.recognize(find)
 
     def collect(self, blobs: Blobs) -> dict[str, Value]:
-        """The blobs that the net reads. Raises NoBlobError if one is missing that it reads in any case."""
+        """Return the blobs that the net reads. Raises NoBlobError if one is missing that it reads in any case."""
         last = self._last
         known = None if last is None else last.recognize(blobs.get)
         if known is not None:
@@ -189,7 +189,7 @@ class Program:
     def _first_of_kind(
         self, given: Mapping[str, Value], constants: Mapping[str, Value]
     ) -> tuple[Mapping[str, Value], Kind]:
-        """The inputs of a run as its variant takes them, and their kind, which the next run recognizes."""
+        """Return the inputs of a run as its variant takes them, and their kind, which the next run recognizes."""
         given = retype_zeros(given, self._zero_states)
         last = self._last
         known = None if last is None else last.recognize(given.get)
@@ -220,7 +220,7 @@ class Program:
         return self._asked.setdefault(name, run) != run
 
     def _compute(self, name: str, given: Mapping[str, Value], run: int) -> Mapping[str, Tensor]:
-        """The blobs of an earlier run, from its inputs. Raises RunError if the one that is asked for is not a tensor.
+        """Return the blobs of an earlier run, from its inputs. Raises RunError if the one asked for is not a tensor.
 
         The converted net computes most blobs under their names, and then returns them. For the first that it does not,
         the net is converted anew, to one that can return all its blobs. The first few, and those that are asked for
@@ -244,7 +244,7 @@ class Program:
         return variant.run(given)
 
     def _variant_returning(self, names: Collection[str], given: Mapping[str, Value]) -> Variant:
-        """A variant that returns some blobs among others: of the converted net, or else of one with all its blobs."""
+        """Return a variant that returns some blobs among others: of the converted net, or of one with all its blobs."""
         signature = self._signature(given)
         variant = self._extended.get(signature)
         if variant is None and (lowered := self._lowered.get(signature)) is not None:
@@ -322,7 +322,7 @@ class Program:
         self._known_sizes.update(known)
 
     def _changed_sizes(self, shapes: Mapping[str, tuple[int, ...]]) -> list[str]:
-        """The inputs of which sizes that are known to the conversion have changed since the last one."""
+        """Return the inputs of which sizes that are known to the conversion have changed since the last one."""
         first = self._compiler.sized
         pairs = [(name, shape, self._known_sizes.get(name, shape)) for name, shape in shapes.items() if name in first]
         return [name for name, shape, before in pairs if shape[first[name] :] != before[first[name] :]]

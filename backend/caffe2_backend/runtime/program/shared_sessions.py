@@ -23,7 +23,7 @@ class SharedSessions:
         self._made: list[tuple[Any, weakref.ref[Session]]] = []
 
     def get(self, key: Any, make: Callable[[], Session], *, keep: bool) -> Session:
-        """The session that was made for an equal key, if it is in use or kept; else a new one.
+        """Return the session that was made for an equal key, if it is in use or kept; else a new one.
 
         Args:
             key: a value that can be compared.

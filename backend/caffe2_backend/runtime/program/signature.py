@@ -16,7 +16,7 @@ _CHARACTERS: Final = {"q": np.dtype(np.int64).char, "Q": np.dtype(np.uint64).cha
 
 
 def signature_of(names: Sequence[str], given: Mapping[str, Value], *, sized: Mapping[str, int]) -> Signature:
-    """Element types, devices, ranks and known sizes of the inputs.
+    """Return element types, devices, ranks and known sizes of the inputs.
 
     Args:
         names: the inputs.
@@ -43,7 +43,7 @@ def signature_of(names: Sequence[str], given: Mapping[str, Value], *, sized: Map
 
 
 def extent_of(shape: tuple[int, ...], first: int | None) -> Any:
-    """The rank, the shape if ``first`` is 0, or the rank and the sizes from the axis ``first`` on."""
+    """Return the rank, the shape if ``first`` is 0, or the rank and the sizes from the axis ``first`` on."""
     if first is None:
         return len(shape)
     return (len(shape), shape[first:]) if first else shape

@@ -42,7 +42,7 @@ class Structure:
 def structure_of(
     net: NetDef, constants: Mapping[str, Parameter], inputs: Mapping[str, TensorInfo], outputs: Sequence[str]
 ) -> Structure | None:
-    """The structure of a net for a conversion; None if it has large constants, or constant texts.
+    """Return the structure of a net for a conversion; None if it has large constants, or constant texts.
 
     Blobs of nets with bodies, and of operators whose arguments name blobs, keep their names in the digest.
     """
@@ -89,7 +89,7 @@ def _described(info: TensorInfo) -> str:
 
 
 def _without_names(net: NetDef, numbers: Mapping[str, str]) -> NetDef:
-    """A copy of a net with numbers for blobs, and without names that no conversion depends on."""
+    """Return a copy of a net with numbers for blobs, and without names that no conversion depends on."""
     plain = NetDef()
     plain.CopyFrom(net)
     plain.ClearField("name")

@@ -56,7 +56,7 @@ class TensorOutputs:
 def _refused(
     convert: Callable[[list[str]], Lowered], required: Sequence[str], optional: Sequence[str]
 ) -> Iterator[str]:
-    """The optional outputs that are not tensors, each tried on its own."""
+    """Yield the optional outputs that are not tensors, each tried on its own."""
     for name in optional:
         try:
             convert([*required, name])

@@ -52,7 +52,7 @@ class Variant:
         return self.pool is not None and self.pool.has_buffers
 
     def returning(self, outputs: Collection[str], writes: Sequence[str]) -> Variant:
-        """The variant of the same session that returns some of the outputs only.
+        """Return the variant of the same session that returns some of the outputs only.
 
         ``writes`` are the blobs that the net writes.
         """

@@ -52,7 +52,7 @@ class VariantBuilder:
         return self._variant(self._session(lowered, given), lowered, deferred, given)
 
     def build_with_states(self, lowered: Lowered, given: Mapping[str, Value], deferred: tuple[str, ...]) -> Variant:
-        """As :meth:`build`, with states updated in place, or kept in buffers from run to run, where possible."""
+        """Build as :meth:`build`, with states updated in place, or kept in buffers from run to run, where possible."""
         resident = self._resident_session(lowered, given)
         if resident is not None:
             session, states = resident
@@ -64,14 +64,14 @@ class VariantBuilder:
         return dataclasses.replace(variant, pool=pool)
 
     def _session(self, lowered: Lowered, given: Mapping[str, Value]) -> Session | None:
-        """The session of a converted net; None if it computes nothing."""
+        """Return the session of a converted net; None if it computes nothing."""
         if not lowered.outputs:
             return None
         small = self.device == CPU and _total_bytes(given) <= _SMALL
         return lowered.session(self.device, self._options_for(given), keep=small)
 
     def _options_for(self, given: Mapping[str, Value]) -> SessionOptions:
-        """The options of a session: a net of tiny inputs runs in one thread, unless threads were asked for.
+        """Return the options of a session: a net of tiny inputs runs in one thread, unless threads were asked for.
 
         Its operators take less time than to hand them to other threads, which would wait busily for the next ones.
         """
@@ -81,14 +81,14 @@ class VariantBuilder:
         return dataclasses.replace(options, threads=1)
 
     def _resident_session(self, lowered: Lowered, given: Mapping[str, Value]) -> tuple[Session, ResidentStates] | None:
-        """A session that updates states in place; None if a copy takes no time, or some are texts or quantized."""
+        """Return a session updating states in place; None if a copy takes no time, or some are texts or quantized."""
         plain = not lowered.quantized and all(_is_plain(value) for value in given.values())
         if not (plain and large_states(self.interface.tables, given)):
             return None
         return lowered.resident_session(self.device, self.options, self.interface.state)
 
     def _pool(self, variant: Variant, session: Session, lowered: Lowered, options: SessionOptions) -> BufferPool:
-        """Runs in buffers, with states in them if the net has some."""
+        """Return runs in buffers, with states in them if the net has some."""
         outputs = dict(zip(variant.outputs, variant.graph_outputs, strict=True))
         inputs = dict(zip(session.inputs, variant.inputs, strict=True))
         names = {blob: name for name, blob in inputs.items()}

@@ -26,7 +26,7 @@ _DTYPES: Final = frozenset(map(np.dtype, (np.int32, np.int64, np.float64)))
 
 
 def zero_states(net: NetDef) -> frozenset[str]:
-    """The inputs of a net that its optimizers retype if they are zeros."""
+    """Return the inputs of a net that its optimizers retype if they are zeros."""
     found: set[str] = set()
     written: set[str] = set()
     for op in NetView(net).ops:
@@ -37,7 +37,7 @@ def zero_states(net: NetDef) -> frozenset[str]:
 
 
 def retype_zeros(given: Mapping[str, Value], names: Collection[str]) -> Mapping[str, Value]:
-    """The inputs of a run, with zeros of other element types among these states as floats."""
+    """Return the inputs of a run, with zeros of other element types among these states as floats."""
     found = {
         name: np.zeros(value.shape, np.float32)
         for name in names

@@ -82,7 +82,7 @@ class Feeds:
             binding.bind_input(name, value)
 
     def addresses(self) -> Iterator[int]:
-        """Where the feeds are that are on the host."""
+        """Yield where the feeds are that are on the host."""
         for buffer in self._buffers:
             if buffer.ort is not None:
                 yield buffer.ort.data_ptr()

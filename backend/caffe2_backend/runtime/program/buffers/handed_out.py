@@ -41,7 +41,7 @@ class OutputBuffers:
         self._buffers: list[HandedOut] = []
 
     def take(self) -> HandedOut | None:
-        """A buffer to which nothing else refers; None if all are in use."""
+        """Return a buffer to which nothing else refers; None if all are in use."""
         for buffer in self._buffers:
             if buffer.is_free():
                 return buffer

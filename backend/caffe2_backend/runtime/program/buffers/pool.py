@@ -79,7 +79,7 @@ class BufferPool:
         self._lock = threading.Lock()
 
     def returning(self, outputs: Collection[str]) -> BufferPool:
-        """A pool for runs that return some of the graph's outputs; one with states returns them all."""
+        """Return a pool for runs that return some of the graph's outputs; one with states returns them all."""
         if self._pairs:
             return self
         return BufferPool(self._session, {}, {name: self._names[name] for name in outputs}, self._inputs)
@@ -168,7 +168,7 @@ class BufferPool:
         return orts, source, target
 
     def _binding(self, source: int, target: int) -> Binding:
-        """The binding of a step from one set to another, with the feeds of this run."""
+        """Return the binding of a step from one set to another, with the feeds of this run."""
         binding = self._bindings.get((source, target))
         if binding is None:
             binding = self._bindings[source, target] = self._bind(source, target)
@@ -235,7 +235,7 @@ class BufferPool:
     # Sets
 
     def _source(self, given: Mapping[str, Any]) -> int | None:
-        """The set that holds the given states, which are copied there if none does; None if that is not possible."""
+        """Return the set that holds the given states, copied there if none does; None if that is not possible."""
         if self._holds(given):
             return self._current
         pairs = list(zip(self._states, self._pairs.values(), strict=True))
@@ -249,7 +249,7 @@ class BufferPool:
         return source
 
     def _free(self, source: int | None) -> int | None:
-        """A set, other than the source, that may be written; None if all are in use."""
+        """Return a set, other than the source, that may be written; None if all are in use."""
         # They are in use in turn: the one after the current set is the first to be free.
         count = len(self._sets)
         for i in range(self._current + 1, self._current + 1 + count):
@@ -274,7 +274,7 @@ class BufferPool:
         return binding
 
     def _value(self, ort: Any) -> Array:
-        """An output without a buffer; a copy if it is a view of a buffer: references to that would not show it."""
+        """Return an output without a buffer; a copy if it is a buffer's view: references to that would not show it."""
         array: Array = ort.numpy()
         pointer = ort.data_ptr()
         if pointer in self._memory or pointer in self._feeds.addresses():

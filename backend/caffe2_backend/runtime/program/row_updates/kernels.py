@@ -26,7 +26,7 @@ def is_available() -> bool:
 
 @functools.cache
 def compiled(kernel: Callable[..., T]) -> Callable[..., T]:
-    """A kernel as machine code, which is kept on the disk. The lock of Python is released while it runs."""
+    """Return a kernel as machine code, which is kept on the disk. The lock of Python is released while it runs."""
     numba: Any = importlib.import_module("numba")
     made: Callable[..., T] = numba.njit(cache=True, nogil=True, error_model="numpy")(kernel)
     return made
@@ -41,7 +41,7 @@ def are_rows(ids: Any, rows: int) -> bool:
 
 
 def look_up(ids: Any, lengths: Any, table: Any, weights: Any, is_mean: bool, out: Any) -> bool:
-    """The weighted sums of the rows of segments, or their means; False for operands that do not fit."""
+    """Return the weighted sums of the rows of segments, or their means; False for operands that do not fit."""
     width, at, last = table.shape[1], 0, weights.size - 1
     for s in range(lengths.size):
         end = at + lengths[s]
@@ -64,7 +64,7 @@ def look_up(ids: Any, lengths: Any, table: Any, weights: Any, is_mean: bool, out
 
 
 def spread(lengths: Any, grads: Any, weights: Any, is_mean: bool, out: Any) -> bool:
-    """The gradients of the rows of segments, [K, W], from those of the segments; False for operands that do not fit."""
+    """Return the gradients of the rows of segments, [K, W], from the segments'; False if operands do not fit."""
     at, last = 0, weights.size - 1
     for s in range(lengths.size):
         end = at + lengths[s]
@@ -81,7 +81,7 @@ def spread(lengths: Any, grads: Any, weights: Any, is_mean: bool, out: Any) -> b
 
 
 def weight_gradients(ids: Any, lengths: Any, table: Any, grads: Any, out: Any) -> bool:
-    """The gradients of the weights of rows, [K]: products with their segment's; False for operands that do not fit."""
+    """Return the gradients of the weights of rows, [K]: products with their segment's; False if operands do not fit."""
     at = 0
     for s in range(lengths.size):
         end = at + lengths[s]

@@ -53,7 +53,7 @@ GRADIENTS: Final[Mapping[str, Form]] = {
 
 
 def form_of(op: OpView, forms: Mapping[str, Form]) -> Form | None:
-    """The form of an operator, if it is one of these and lists its operands and outputs."""
+    """Return the form of an operator, if it is one of these and lists its operands and outputs."""
     form = forms.get(op.type)
     if form is None or op.proto.domain:
         return None
@@ -76,7 +76,7 @@ def takes(form: Form, operands: Sequence[Any]) -> bool:
 
 
 def compute(op: OpView, form: Form, operands: Sequence[Any]) -> tuple[Array, ...]:
-    """The outputs of a lookup or of a gradient. Raises RunError for ids that are not rows and sizes that do not fit."""
+    """Return a lookup's or gradient's outputs. Raises RunError for ids that are no rows, and sizes that do not fit."""
     if not takes(form, operands):
         raise RunError(
             f"{op.type} takes float tables and gradients, int32 lengths and ids of int32 or int64, as vectors"
@@ -124,7 +124,7 @@ def _gradients(
 
 
 def as_rows(array: Array) -> Array:
-    """The array as a matrix; a view of it if it is contiguous."""
+    """Return the array as a matrix; a view of it if it is contiguous."""
     if array.ndim == 2 and array.flags.c_contiguous:
         return array
     return np.ascontiguousarray(array).reshape(len(array), prod(array.shape[1:]))

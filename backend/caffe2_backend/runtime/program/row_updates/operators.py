@@ -36,7 +36,7 @@ def _number(op: OpView, name: str, default: float) -> np.float32:
 
 
 def _element(op: OpView, operands: Sequence[Any], index: int) -> Any:
-    """The first element of an operand. Raises RunError if it is not a tensor on the host."""
+    """Return the first element of an operand. Raises RunError if it is not a tensor on the host."""
     value = operands[index]
     if not isinstance(value, np.ndarray) or not value.size:
         raise RunError(f"blob {op.inputs[index]!r} must be a number on the host")
@@ -48,7 +48,7 @@ def _first(op: OpView, operands: Sequence[Any], index: int) -> np.float32:
 
 
 def _gradient(op: OpView, value: Any, ids: Array, table: Array) -> Array:
-    """Gradients with one row per id. Raises RunError if they do not fit."""
+    """Return gradients with one row per id. Raises RunError if they do not fit."""
     width = table.shape[1]
     if not isinstance(value, np.ndarray) or value.dtype != np.float32 or value.size != ids.size * width:
         found = f"{value.dtype.name} {value.shape}" if isinstance(value, np.ndarray) else "an object"
@@ -156,7 +156,7 @@ _OTHERS: Final = ("counter_halflife", "decay", "enableRAdam")
 
 
 def kind_of(op: OpView) -> Kind | None:
-    """How an operator updates rows of tables in place; None if it does not, or in a way that no loop here has."""
+    """Return how an operator updates rows of tables in place; None if it does not, or not as any loop here does."""
     kind = KINDS.get(op.type)
     if kind is None or op.proto.domain or any(name in op.args for name in _OTHERS):
         return None
@@ -169,7 +169,7 @@ def kind_of(op: OpView) -> Kind | None:
 
 
 def row_updater(op: OpView, kind: Kind) -> Callable[[Sequence[Any]], tuple[Array, ...]]:
-    """What updates the rows of tables in place, from all operands: it returns the first output where it is no table.
+    """Return what updates rows of tables in place, from all operands: it returns the first output if it is no table.
 
     It raises RunError, before it writes anything, for an id that is not a row, and operands of other types or sizes.
     """

@@ -130,7 +130,7 @@ class RowUpdateProgram:
         return bool(self._memory) or self._whole.updates_in_place
 
     def collect(self, blobs: Blobs) -> dict[str, Value]:
-        """The blobs that the net reads. Raises NoBlobError if one is missing that it reads in any case."""
+        """Return the blobs that the net reads. Raises NoBlobError if one is missing that it reads in any case."""
         if self._is_whole:
             return self._whole.collect(blobs)
         given = dict(self._main.collect(_Beside(blobs, self._looked_up) if self._looked_up else blobs))
@@ -227,7 +227,7 @@ def _is_table(value: Value | None) -> bool:
 
 
 def _copied(value: Value) -> tuple[HandedOut, Array]:
-    """A copy, as two arrays of the same memory of which neither refers to the other."""
+    """Return a copy, as two arrays of the same memory of which neither refers to the other."""
     assert isinstance(value, np.ndarray)
     memory = np.ascontiguousarray(value).copy()
     value_of_all, inner = (np.ndarray(value.shape, value.dtype, memory.data) for _ in range(2))
@@ -235,7 +235,7 @@ def _copied(value: Value) -> tuple[HandedOut, Array]:
 
 
 def row_updates(net: NetDef, location: Location) -> Parts | None:
-    """The operators of a net that loops can run around all others; None if none updates rows, or without numba."""
+    """Return the operators of a net that loops can run around all others; None if there are none, or without numba."""
     if not is_available():
         return None
     effects = analyse(net, location, [])
@@ -257,7 +257,7 @@ def row_updates(net: NetDef, location: Location) -> Parts | None:
 
 
 def _lookups(ops: Sequence[OpView], effects: NetEffects, last: Collection[int]) -> Iterator[tuple[OpView, Form]]:
-    """The lookups that can run before all operators but those that run last."""
+    """Yield the lookups that can run before all operators but those that run last."""
     touched: set[str] = set()
     changed: set[str] = set()
     for op in ops:

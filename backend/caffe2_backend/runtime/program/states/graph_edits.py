@@ -10,7 +10,7 @@ Shape = tuple[int, ...]
 
 
 def static_shape(value: ir.Value) -> Shape | None:
-    """The shape of a value of which all dims are known."""
+    """Return the shape of a value of which all dims are known."""
     if value.shape is None:
         return None
     dims = tuple(dim for dim in value.shape if isinstance(dim, int))

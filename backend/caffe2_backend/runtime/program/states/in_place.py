@@ -61,15 +61,15 @@ class _Order:
                 self._readers.setdefault(value, set()).add(node)
 
     def reads(self, node: ir.Node) -> set[ir.Value]:
-        """The values that a node or its bodies read."""
+        """Return the values that a node or its bodies read."""
         return self._reads[node]
 
     def readers(self, values: set[ir.Value]) -> set[ir.Node]:
-        """The nodes that read any of some values, or whose bodies do."""
+        """Return the nodes that read any of some values, or whose bodies do."""
         return {node for value in values for node in self._readers.get(value, ())}
 
     def ancestors(self, node: ir.Node) -> set[ir.Node]:
-        """The nodes that must run before a node."""
+        """Return the nodes that must run before a node."""
         found: set[ir.Node] = set()
         waiting = [node]
         while waiting:
@@ -81,7 +81,7 @@ class _Order:
         return found
 
     def aliases(self, value: ir.Value) -> set[ir.Value]:
-        """The values that may share the memory of a value, itself included."""
+        """Return the values that may share the memory of a value, itself included."""
         found = {value}
         waiting = [value]
         while waiting:
@@ -93,13 +93,13 @@ class _Order:
 
 
 def updated_in_place(model: ir.Model, states: Mapping[str, str]) -> set[str]:
-    """The states, by input, that may be updated in place, of those in ``states``: outputs by input."""
+    """Return the states, by input, that may be updated in place, of those in ``states``: outputs by input."""
     order = _Order(model.graph)
     return {name for name, pair in _pairs(model, states).items() if are_alike(*pair) and _is_safe(order, *pair)}
 
 
 def scattered(model: ir.Model, states: Mapping[str, str]) -> set[str]:
-    """The states whose output a scatter writes into the input: those of which a step changes some elements only."""
+    """Return the states whose output a scatter writes into the input: those of which a step changes some elements."""
     return {name for name, (old, new) in _pairs(model, states).items() if _scatters_into(new.producer(), old)}
 
 
@@ -125,7 +125,7 @@ def order_readers(model: ir.Model, states: Mapping[str, str]) -> None:
 
 
 def _pairs(model: ir.Model, states: Mapping[str, str]) -> dict[str, tuple[ir.Value, ir.Value]]:
-    """The input and the output of each state."""
+    """Return the input and the output of each state."""
     inputs = {value.name: value for value in model.graph.inputs}
     outputs = {value.name: value for value in model.graph.outputs}
     return {name: (inputs[name], outputs[output]) for name, output in states.items()}

@@ -57,7 +57,7 @@ def join_updates(model: ir.Model, states: Mapping[str, str]) -> Joined | None:
 
 
 def _saved(equal: Sequence[Update]) -> int:
-    """How many nodes joining saves."""
+    """Return how many nodes joining saves."""
     added = len(equal[0].leaves) + sum(_is_reshaped(leaf) for update in equal for leaf in update.leaves)
     return len(equal[0].nodes) * (len(equal) - 1) - added
 
@@ -80,7 +80,7 @@ class _Joiner:
         self._mapped: dict[ir.Value, ir.Value] = {}
 
     def buffers(self) -> list[JoinedBuffer]:
-        """Join the updates; the buffers of their states."""
+        """Join the updates, and return the buffers of their states."""
         read = {value for node in self._first.nodes for value in node.inputs}
         made = []
         for i, name in enumerate(self._first.states):
@@ -113,7 +113,7 @@ class _Joiner:
         return JoinedBuffer(str(source.name), str(result.name), source.dtype.numpy(), members)
 
     def _value(self, name: str, like: ir.Value, rows: int) -> ir.Value:
-        """A value as one of the first update, but of so many rows in the place of its shape."""
+        """Return a value as one of the first update, but of so many rows in the place of its shape."""
         tail = (static_shape(like) or ())[self._first.rank :]
         return ir.Value(name=f"{self._prefix}/{name}", type=like.type, shape=ir.Shape([rows, *tail]))
 
@@ -125,7 +125,7 @@ class _Joiner:
         return output
 
     def _concatenated(self, position: int) -> ir.Value:
-        """The leaves of all updates at a position, as rows."""
+        """Return the leaves of all updates at a position, as rows."""
         rows = []
         for i, update in enumerate(self._equal):
             leaf = update.leaves[position]
@@ -139,7 +139,7 @@ class _Joiner:
         return self._add(ir.node("Concat", rows, {"axis": 0}), f"leaf{position}", like, self._rows())
 
     def _copy(self, node: ir.Node) -> None:
-        """A node of the first update on all rows."""
+        """Copy a node of the first update as one on all rows."""
         (old,) = node.outputs
         inputs = [None if value is None else self._mapped.get(value, value) for value in node.inputs]
         attributes = dict(node.attributes)

@@ -121,7 +121,7 @@ class ResidentStates:
             binding.run_only()
 
     def _values(self, bound: Sequence[HandedOut | None]) -> list[Array | DeviceTensor]:
-        """The outputs of the last step, which records those that are new."""
+        """Return the outputs of the last step, which records those that are new."""
         orts = self._binding.values() if None in bound else []
         values: list[Array | DeviceTensor] = []
         for i, memory in enumerate(bound):
@@ -130,7 +130,7 @@ class ResidentStates:
         return values
 
     def _new_value(self, position: int, ort: Any) -> Array | DeviceTensor:
-        """An output in new memory."""
+        """Return an output in new memory."""
         output, state = self._outputs[position]
         value = self._binding.value(ort)
         if state is not None:
@@ -154,7 +154,7 @@ class ResidentStates:
 def resident_session(
     model: ir.Model, states: Mapping[str, str], device: str, options: SessionOptions
 ) -> tuple[Session, ResidentStates] | None:
-    """A session for the model, and its runs with states that are updated in place; None if there are none.
+    """Return a session for the model, and its runs with states that are updated in place; None if there are none.
 
     Only a net that scatters into a state is worth it: then all states that may be updated in place are.
 
@@ -193,7 +193,7 @@ def resident_session(
 
 
 def large_states(names: Sequence[str], given: Mapping[str, Any]) -> list[str]:
-    """The states of which a copy takes long."""
+    """Return the states of which a copy takes long."""
     return [name for name in names if _bytes(given.get(name)) >= LARGE]
 
 

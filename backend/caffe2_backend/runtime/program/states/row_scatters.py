@@ -55,7 +55,7 @@ def _input(node: ir.Node, index: int) -> ir.Value:
 
 
 def _row_indices(node: ir.Node) -> ir.Value | None:
-    """The indices of rows, [K], that a scatter of elements adds; None if it does anything else."""
+    """Return the indices of rows, [K], that a scatter of elements adds; None if it does anything else."""
     if node.op_type != "ScatterElements" or not is_standard(node):
         return None
     axis, reduction = node.attributes.get("axis"), node.attributes.get("reduction")

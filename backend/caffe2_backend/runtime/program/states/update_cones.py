@@ -50,7 +50,7 @@ class Update:
 
 
 def updates(model: ir.Model, states: Mapping[str, str]) -> list[Update]:
-    """The updates of a graph's states.
+    """Return the updates of a graph's states.
 
     Args:
         model: the model.
@@ -75,7 +75,7 @@ def updates(model: ir.Model, states: Mapping[str, str]) -> list[Update]:
 
 
 def _cone(new: ir.Value) -> Iterator[ir.Node]:
-    """The nodes that may be in the cone of a state, from the last on, each once."""
+    """Yield the nodes that may be in the cone of a state, from the last on, each once."""
     seen = set()
     waiting = [new.producer()]
     while waiting:
@@ -88,7 +88,7 @@ def _cone(new: ir.Value) -> Iterator[ir.Node]:
 
 
 def _closed(nodes: set[ir.Node], outputs: set[ir.Value]) -> set[ir.Node]:
-    """Those of the nodes whose values no other node, and no other output of the graph, reads."""
+    """Return those of the nodes whose values no other node, and no other output of the graph, reads."""
     waiting = list(nodes)
     while waiting:
         node = waiting.pop()
@@ -102,7 +102,7 @@ def _closed(nodes: set[ir.Node], outputs: set[ir.Value]) -> set[ir.Node]:
 
 
 def _operands(node: ir.Node) -> list[ir.Value]:
-    """The operands that have the shape of the cone: not indices, axes, and single numbers for all elements."""
+    """Return the operands that have the shape of the cone: not indices, axes, and single numbers for all elements."""
     if node.op_type in ("Gather", "Unsqueeze"):
         return [value for value in node.inputs[:1] if value is not None]
     shape = static_shape(node.outputs[0])
@@ -147,7 +147,7 @@ def _is_of_last_axis(node: ir.Node) -> bool:
 
 
 def _update(pairs: Mapping[ir.Value, ir.Value], nodes: set[ir.Node]) -> Update | None:
-    """The update of states that share nodes; None if their shapes do not fit."""
+    """Return the update of states that share nodes; None if their shapes do not fit."""
     shapes = [static_shape(old) or () for old in pairs]
     shape = min(shapes, key=len)
     numbers: dict[ir.Node, int] = {}
@@ -156,7 +156,7 @@ def _update(pairs: Mapping[ir.Value, ir.Value], nodes: set[ir.Node]) -> Update |
     key: list[Any] = []
 
     def tail(value: ir.Value) -> Any:
-        """The element type, and the dims after those of the shape; None if the value has another shape."""
+        """Return the element type, and the dims after those of the shape; None if the value has another shape."""
         own = static_shape(value) or ()
         fits = own[: len(shape)] == shape and len(own) <= len(shape) + 1
         return (value.dtype, own[len(shape) :]) if fits else None
@@ -187,7 +187,7 @@ def _update(pairs: Mapping[ir.Value, ir.Value], nodes: set[ir.Node]) -> Update |
 
 
 def _in_order(roots: Sequence[ir.Node | None], nodes: set[ir.Node]) -> list[ir.Node]:
-    """The nodes that the roots need, each after those that it reads, in an order that only their structure decides."""
+    """Return the nodes that the roots need, each after those that it reads, ordered only by their structure."""
     found: dict[ir.Node, None] = {}
     waiting = [(root, False) for root in reversed(roots)]
     while waiting:
