@@ -93,7 +93,7 @@ class HostOp:
     # Blobs by name
 
     def find(self, name: str) -> Value | None:
-        """The value of a blob; None if it does not exist or has no value."""
+        """Return the value of a blob; None if it does not exist or has no value."""
         with self.frame.lock:
             return value_of(name, self.frame)
 
@@ -107,7 +107,7 @@ class HostOp:
     # Inputs by index
 
     def value(self, index: int) -> Value:
-        """The value of an input. Raises NoBlobError if it has none, RunError if the operator does not list it."""
+        """Return the value of an input. Raises NoBlobError if it has none, RunError if it is not listed."""
         if index >= len(self._op.inputs):
             raise self.error(f"input {index} is missing: the operator lists {len(self._op.inputs)}")
         name = self._op.inputs[index]
@@ -117,7 +117,7 @@ class HostOp:
         return value
 
     def tensor(self, index: int) -> Tensor:
-        """An input that is a tensor. Raises RunError if it is not."""
+        """Return an input that is a tensor. Raises RunError if it is not."""
         value = self.value(index)
         if isinstance(value, HostObject | bytes):
             kind = value.description if isinstance(value, HostObject) else "a text"
@@ -125,7 +125,7 @@ class HostOp:
         return value
 
     def array(self, index: int, dtype: Any = None) -> Array:
-        """An input as an array on the host, which must not be changed; ``dtype`` is the element type that it must have.
+        """Return an input as an array on the host, which must not be changed; ``dtype`` is the required element type.
 
         Raises RunError if the input is not a tensor, or has another element type.
         """
@@ -136,14 +136,14 @@ class HostOp:
         return array
 
     def scalar(self, index: int, dtype: Any = None) -> Any:
-        """The only element of an input, as a Python object. Raises RunError as :meth:`array`, and if it has others."""
+        """Return the only element of an input, as a Python object. Raises as :meth:`array`, and if there are others."""
         array = self.array(index, dtype)
         if array.size != 1:
             raise self.error(f"blob {self._op.inputs[index]!r} must have one element, not {array.size}")
         return array.reshape(-1)[0].item() if array.dtype != object else array.reshape(-1)[0]
 
     def object(self, index: int, kind: builtins.type[Kind]) -> Kind:
-        """An input that is an object of a class. Raises RunError if it is not."""
+        """Return an input that is an object of a class. Raises RunError if it is not."""
         value = self.value(index)
         if not isinstance(value, kind):
             found = value.description if isinstance(value, HostObject) else "a tensor or a text"

@@ -76,7 +76,7 @@ def _put(op: HostOp, text: str, extension: str, *, is_first: bool) -> None:
 
 
 def _text_file(op: HostOp, name: str, extension: str) -> Path:
-    """The file of a blob in the root folder. Raises RunError for a name that leaves the folder."""
+    """Return the file of a blob in the root folder. Raises RunError for a name that leaves the folder."""
     path = Path(op.frame.files.path(f"{name.lstrip('/')}.{extension}"))  # as in Caffe2, which joins both with a slash
     if "\0" in name or not path.resolve().is_relative_to(Path(op.frame.files.root).resolve()):
         raise op.error(f"the file of blob {name!r} must be in the root folder")
@@ -84,7 +84,7 @@ def _text_file(op: HostOp, name: str, extension: str) -> Path:
 
 
 def _describe(op: HostOp, name: str, array: Array, limit: int) -> str:
-    """The text of a tensor. Raises RunError for an element type that Caffe2 does not print."""
+    """Return the text of a tensor. Raises RunError for an element type that Caffe2 does not print."""
     type_name = _TYPE_NAMES.get(array.dtype.name)
     if type_name is None:
         raise op.error(f"blob {name!r} holds {array.dtype.name}, which Print does not support")
@@ -94,7 +94,7 @@ def _describe(op: HostOp, name: str, array: Array, limit: int) -> str:
 
 
 def _element(value: object) -> str:
-    """An element as C++ prints it: six significant digits."""
+    """Return an element as C++ prints it: six significant digits."""
     if isinstance(value, np.floating | float):
         return f"{float(value):g}"
     if isinstance(value, bytes):

@@ -43,7 +43,7 @@ class TextReader(HostObject):
         self._lock = threading.Lock()
 
     def read(self, count: int) -> list[list[bytes]]:
-        """Up to so many rows, fewer at the end.
+        """Read up to so many rows, fewer at the end.
 
         Raises RunError if a row has another number of fields; so does every read after it.
         """

@@ -79,7 +79,7 @@ def is_concurrent() -> bool:
 
 @contextmanager
 def concurrent_work() -> Iterator[Cancellation]:
-    """A cancellation of concurrent work, which the work that this thread does includes."""
+    """Yield a cancellation of concurrent work, which the work that this thread does includes."""
     outer, inner = _current.get(), Cancellation()
     with nullcontext() if outer is None else outer.enclosing(inner):
         yield inner

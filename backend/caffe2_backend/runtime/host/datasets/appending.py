@@ -40,7 +40,7 @@ def atomic_append(op: HostOp) -> None:
 
 
 def _joined(op: HostOp, first: Array, second: Array) -> Array:
-    """The rows of two tensors; the second one where the first has none."""
+    """Return the rows of two tensors; the second one where the first has none."""
     if not second.ndim:
         raise op.error("what is appended must have one dim at least")
     if first.ndim and not len(first):

@@ -17,13 +17,13 @@ _FIELDS_OF_RANDOM: Final = 3  # inputs before the fields
 
 
 def tree_of(op: HostOp) -> Tree:
-    """The tree of the argument ``fields``. Raises RunError if they are not one."""
+    """Return the tree of the argument ``fields``. Raises RunError if they are not one."""
     with op.translating(TreeError):
         return Tree.of(op.args.texts("fields", default=()))
 
 
 def columns(op: HostOp, first: int) -> list[Array]:
-    """The inputs from an index on."""
+    """Return the inputs from an index on."""
     return [op.array(index) for index in range(first, len(op.inputs))]
 
 

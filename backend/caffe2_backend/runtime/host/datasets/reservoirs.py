@@ -37,7 +37,7 @@ class _Rows:
         return cls(list(array) if array.ndim else [], array)
 
     def value(self, data: _Rows) -> Any:
-        """The rows as a blob's value, of the kind of ``data``."""
+        """Return the rows as a blob's value, of the kind of ``data``."""
         if data.like is None:
             records: Sequence[Record] = self.rows
             return PackedRecords(records)
@@ -45,7 +45,7 @@ class _Rows:
 
 
 def _data(op: HostOp, index: int, collected: _Rows) -> _Rows:
-    """The rows of an input, which must be like those that were collected."""
+    """Return the rows of an input, which must be like those that were collected."""
     value = op.value(index)
     if not isinstance(value, PackedRecords) and op.array(index).ndim == 0:
         raise op.error(f"blob {op.inputs[index]!r} must have a dim at least")
@@ -102,7 +102,7 @@ class _Objects:
         self._at: list[int] = [] if fresh else op.array(6, np.int64).tolist()
 
     def new(self, count: int) -> Iterator[int]:
-        """The indices of rows of new objects, the first of each."""
+        """Yield the indices of rows of new objects, the first of each."""
         if self._ids.shape != (count,):
             raise self._op.error(f"object_id must have {count} elements, not shape {list(self._ids.shape)}")
         seen = set(self._positions)

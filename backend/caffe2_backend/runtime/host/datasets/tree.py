@@ -66,7 +66,7 @@ class Tree:
         return len(self.lengths) + 1
 
     def sizes(self, columns: Sequence[Array]) -> list[int]:
-        """The number of elements of each domain, that of its shortest column. Raises TreeError as :meth:`check`.
+        """Return the number of elements of each domain, that of its shortest column. Raises TreeError as :meth:`check`.
 
         A list without fields, such as one of field ``lengths``, is never too short.
         """
@@ -89,7 +89,7 @@ class Tree:
                 raise TreeError(f"field {self.fields[index]!r} must be int32, not {columns[index].dtype.name}")
 
     def counts(self, columns: Sequence[Array], starts: Sequence[int], number: int) -> list[int]:
-        """How many elements of each domain the next ``number`` records have, or those that are left.
+        """Return how many elements of each domain the next ``number`` records have, or those that are left.
 
         Raises TreeError if the starts are beyond the end, or a column is too short.
         """
@@ -110,7 +110,7 @@ class Tree:
         return counts
 
     def offsets(self, columns: Sequence[Array], starts: Sequence[int]) -> Array:
-        """Where each record from ``starts`` on begins in each domain, and a last row for the end.
+        """Return where each record from ``starts`` on begins in each domain, and a last row for the end.
 
         Shape [records left + 1, domains], int64. Raises TreeError as :meth:`counts`.
         """
@@ -147,5 +147,5 @@ class TreeCursor(HostObject):
         self.lock = threading.Lock()
 
     def starts(self) -> list[int]:
-        """The next element of each domain."""
+        """Return the next element of each domain."""
         return list(self.offsets) or [0] * self.tree.domain_count

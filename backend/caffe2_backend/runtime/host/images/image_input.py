@@ -40,7 +40,7 @@ def image_input(op: HostOp) -> None:
 
 
 def _own_reader(op: HostOp) -> HostReader:
-    """The reader of an operator in the old form, whose arguments name the database."""
+    """Return the reader of an operator in the old form, whose arguments name the database."""
     path, db_type = op.args.text("db", default=""), op.args.text("db_type", default="leveldb")
     if not path:
         raise op.error("the operator must have a reader, or the path of a database in the argument db")

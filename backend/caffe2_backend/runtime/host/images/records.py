@@ -84,7 +84,7 @@ def _pixels(data: bytes, dims: tuple[int, ...]) -> Array:
 
 
 def _label(protos: Sequence[TensorProto], settings: Settings) -> Array:
-    """The label of an image: one, or an array with a value for each of ``num_labels``."""
+    """Return the label of an image: one, or an array with a value for each of ``num_labels``."""
     proto = protos[1]
     kind = settings.label_type
     if proto.data_type not in (TensorProto.FLOAT, TensorProto.INT32):

@@ -53,7 +53,7 @@ def _shrink(image: Array, height: int, width: int) -> Array:
 
 
 def _coverage(old: int, new: int) -> Array:
-    """The weight of each old pixel in each new one: shape [new, old], float32; the rows add up to 1."""
+    """Return the weight of each old pixel in each new one: shape [new, old], float32; the rows add up to 1."""
     scale = old / new
     edges = np.arange(old)
     out = np.empty((new, old), np.float32)
@@ -79,7 +79,7 @@ def _interpolate(image: Array, height: int, width: int) -> Array:
 
 
 def _neighbors(old: int, new: int) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
-    """Index and weight (of 11 bits) of the two old pixels that each new one is interpolated between."""
+    """Return index and weight (of 11 bits) of the two old pixels that each new one is interpolated between."""
     scale = old / new
     index = np.floor(np.arange(new) * scale).astype(np.int64)
     fraction = (np.arange(new) + 1) - (index + 1) * (new / old)

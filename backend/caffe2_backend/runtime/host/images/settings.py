@@ -166,7 +166,7 @@ def _check(op: HostOp, settings: Settings) -> None:
 
 
 def _scales(op: HostOp) -> tuple[int, int, tuple[int, int] | None]:
-    """The arguments scale, minsize and random_scale, of which one must be given."""
+    """Return the arguments scale, minsize and random_scale, of which one must be given."""
     scale = op.args.integer("scale", default=-1)
     minsize = op.args.integer("minsize", default=-1)
     bounds = op.args.integers("random_scale", default=(-1, -1))
@@ -181,7 +181,7 @@ def _scales(op: HostOp) -> tuple[int, int, tuple[int, int] | None]:
 
 
 def _per_channel(op: HostOp, name: str, default: float) -> Array:
-    """A value for each of three channels."""
+    """Return a value for each of three channels."""
     values = op.args.numbers(f"{name}_per_channel", default=()) or (op.args.number(name, default=default),)
     if len(values) not in (1, 3):
         raise op.error(f"{name}_per_channel must have 1 or 3 values, not {len(values)}")

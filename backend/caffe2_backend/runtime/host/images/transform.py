@@ -84,7 +84,7 @@ def _cropped(image: Array, settings: Settings, random: np.random.Generator) -> A
 
 
 def _random_sized_crop(image: Array, crop: int, random: np.random.Generator) -> Array | None:
-    """A part of 8 % to 100 % of the area and of an aspect ratio of 3/4 to 4/3, scaled; None if none was found."""
+    """Return a part of 8 % to 100 % of the area and of an aspect ratio of 3/4 to 4/3, scaled; None if none is found."""
     rows, columns = image.shape[:2]
     for _ in range(_TRIES):
         area = math.ceil(random.uniform(0.08, 1.0) * rows * columns)

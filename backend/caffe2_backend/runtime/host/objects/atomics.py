@@ -25,7 +25,7 @@ class HostMutex(HostObject):
 
 
 def mutex_of(op: HostOp, index: int) -> AbstractContextManager[object]:
-    """The lock of the mutex at an input that may be missing; one that locks nothing if it is."""
+    """Return the lock of the mutex at an input that may be missing; one that locks nothing if it is."""
     return op.object(index, HostMutex).lock if len(op.inputs) > index else nullcontext()
 
 

@@ -108,7 +108,7 @@ class BlobsQueue(HostObject):
 
 
 def _bytes(value: Value | None) -> int:
-    """The size of a value in memory; of strings, the lengths."""
+    """Return the size of a value in memory; of strings, the lengths."""
     if value is None or isinstance(value, HostObject):
         return 0
     if isinstance(value, bytes):

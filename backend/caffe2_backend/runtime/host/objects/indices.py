@@ -46,7 +46,7 @@ class HostIndex(HostObject):
         self._lock = threading.Lock()
 
     def look_up(self, keys: Sequence[Any]) -> list[int]:
-        """The numbers of keys. New keys get the next numbers; 0 if the index is frozen.
+        """Return the numbers of keys. New keys get the next numbers; 0 if the index is frozen.
 
         Raises FullIndexError if no number is left for a key; the keys before it have theirs.
         """
@@ -85,7 +85,7 @@ class HostIndex(HostObject):
         return len(self._numbers) + 1
 
     def keys(self) -> Array:
-        """The keys, in the order of their numbers."""
+        """Return the keys, in the order of their numbers."""
         with self._lock:
             found = list(self._numbers)
         keys = np.empty(len(found), self.dtype)
@@ -147,6 +147,6 @@ def size(op: HostOp) -> None:
 
 
 def _keys(op: HostOp) -> Array:
-    """The second input, of the index's type."""
+    """Return the second input, of the index's type."""
     index = op.object(0, HostIndex)
     return op.array(1, index.dtype)

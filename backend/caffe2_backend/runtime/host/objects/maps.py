@@ -50,12 +50,12 @@ class HostMap(HostObject):
             self._entries = dict(entries)
 
     def entries(self) -> dict[int, int]:
-        """A copy of the entries."""
+        """Return a copy of the entries."""
         with self._lock:
             return dict(self._entries)
 
     def arrays(self) -> tuple[Array, Array]:
-        """The keys and the values, [K] each."""
+        """Return the keys and the values, [K] each."""
         entries = self.entries()
         keys = np.fromiter(entries, self.key_dtype, len(entries))
         return keys, np.fromiter(entries.values(), self.value_dtype, len(entries))
@@ -97,7 +97,7 @@ def map_to_key_value(op: HostOp) -> None:
 
 
 def _present(op: HostOp, key: np.dtype[Any], value: np.dtype[Any]) -> HostMap | None:
-    """The map that the output holds, if it has these types."""
+    """Return the map that the output holds, if it has these types."""
     found = op.find(op.outputs[0])
     if isinstance(found, HostMap) and (found.key_dtype, found.value_dtype) == (key, value):
         return found

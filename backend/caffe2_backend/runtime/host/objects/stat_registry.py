@@ -39,7 +39,7 @@ class StatRegistry(HostObject):
                 self._values.setdefault(key, 0)
 
     def export(self, *, reset: bool) -> list[Statistic]:
-        """All numbers; with ``reset`` they are 0 from then on."""
+        """Return all numbers; with ``reset`` they are 0 from then on."""
         with self._lock:
             found = [Statistic(key, value, time.time_ns()) for key, value in self._values.items()]
             if reset:

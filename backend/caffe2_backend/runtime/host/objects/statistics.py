@@ -73,7 +73,7 @@ def _key(op: HostOp) -> str:
 
 
 def _number(op: HostOp) -> int:
-    """The first element times ``magnitude_expand``, truncated; ``bound`` limits it to 64 bits."""
+    """Return the first element times ``magnitude_expand``, truncated; ``bound`` limits it to 64 bits."""
     expand = op.args.optional_integer("magnitude_expand", 1)
     array = op.array(0).reshape(-1)
     if array.dtype.kind not in "iuf":

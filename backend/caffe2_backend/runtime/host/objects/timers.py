@@ -33,7 +33,7 @@ class HostTimer(HostObject):
         self._start = time.perf_counter_ns()
 
     def elapsed(self) -> int:
-        """The time since it was started, in nanoseconds; 0 if it is not running."""
+        """Return the time since it was started, in nanoseconds; 0 if it is not running."""
         return 0 if self._start is None else time.perf_counter_ns() - self._start
 
     def stop(self) -> None:

@@ -45,7 +45,7 @@ def collect_last_rows(op: HostOp) -> None:
 
 
 def _ring(op: HostOp, rows: Array) -> Array:
-    """The ring so far: no rows where the blob has no value or no elements."""
+    """Return the ring so far: no rows where the blob has no value or no elements."""
     value = op.find(op.inputs[_RING])
     found = None if value is None or isinstance(value, bytes | HostObject) else to_host(value)
     if found is None or not found.size:
@@ -56,7 +56,7 @@ def _ring(op: HostOp, rows: Array) -> Array:
 
 
 def _written(ring: Array, rows: Array, start: int, size: int) -> Array:
-    """A copy of the ring with rows written from a position on, around its end."""
+    """Return a copy of the ring with rows written from a position on, around its end."""
     count = min(size, len(ring) + len(rows))
     result = np.empty((count, *rows.shape[1:]), rows.dtype)
     result[: len(ring)] = ring

@@ -52,7 +52,7 @@ class Codec:
 
 
 def _encode_cursor(cursor: TreeCursor, proto: BlobProto) -> None:
-    """The offsets as a tensor, and the names of the fields, each followed by a space."""
+    """Encode the offsets as a tensor, and the names of the fields, each followed by a space."""
     proto.content = "".join(name + _SEPARATOR for name in cursor.tree.fields).encode()
     if cursor.offsets:
         proto.tensor.CopyFrom(vector_message(np.array(cursor.offsets, np.int64)))
@@ -79,7 +79,7 @@ def _encode_mutex(_: HostMutex, proto: BlobProto) -> None:
 
 
 def _encode_reader(reader: HostReader, proto: BlobProto) -> None:
-    """The database, and the key at the position if the database can seek to it."""
+    """Encode the database, and the key at the position if the database can seek to it."""
     message = DBReaderProto(name=proto.name, source=reader.source, db_type=reader.db_type)
     cursor = reader.reader.cursor
     if cursor.supports_seek:
@@ -96,7 +96,7 @@ def _decode_reader(proto: BlobProto) -> HostObject:
 
 
 def _encode_records(records: PackedRecords, proto: BlobProto) -> None:
-    """A tensor of serialized elements, which Caffe2 writes without their contents."""
+    """Encode a tensor of serialized elements, which Caffe2 writes without their contents."""
     if records.is_single:
         raise RunError(f"blob {proto.name!r} cannot be serialized: it is {records.description}")
     element = BlobProto(name="", type="std::shared_ptr<std::vector<TensorCPU>>", content=b"").SerializeToString()

@@ -18,13 +18,13 @@ family = HostFamily("database input")
 
 
 def read_record(op: HostOp, reader: HostReader) -> bytes:
-    """The value of a reader's next record. Raises RunError if it cannot be read."""
+    """Return the value of a reader's next record. Raises RunError if it cannot be read."""
     with op.translating(DatabaseError):
         return reader.reader.read()[1]
 
 
 def read_tensors(op: HostOp, content: bytes) -> TensorProtos:
-    """The tensors of a record. Raises RunError if it is not a TensorProtos."""
+    """Return the tensors of a record. Raises RunError if it is not a TensorProtos."""
     try:
         return TensorProtos.FromString(content)
     except DecodeError:

@@ -32,7 +32,7 @@ MAP_TYPES: Final = {
 
 
 def encode_index(index: HostIndex, proto: BlobProto) -> None:
-    """The keys as a tensor; the largest number of elements and whether the index is frozen as a text."""
+    """Encode the keys as a tensor; the largest number of elements and whether the index is frozen as a text."""
     proto.tensor.CopyFrom(vector_message(index.keys()))
     proto.content = f"{index.max_elements} {int(index.is_frozen)}".encode()
 
@@ -49,7 +49,7 @@ def decode_index(proto: BlobProto) -> HostObject:
 
 
 def encode_map(found: HostMap, proto: BlobProto) -> None:
-    """The keys and the values as two tensors."""
+    """Encode the keys and the values as two tensors."""
     types = (found.key_dtype, found.value_dtype)
     proto.type = next(name for name, known in MAP_TYPES.items() if known == types)
     proto.content = TensorProtos(protos=[vector_message(array) for array in found.arrays()]).SerializeToString()
@@ -69,7 +69,7 @@ def decode_map(proto: BlobProto) -> HostObject:
 
 
 def vector_message(array: Array) -> TensorProto:
-    """The message of a vector of int32, int64 or texts, without a name."""
+    """Return the message of a vector of int32, int64 or texts, without a name."""
     data_type, field = _FIELDS[array.dtype]
     items = string_bytes(array) if array.dtype == object else array
     tensor = TensorProto(
@@ -83,7 +83,7 @@ def vector_message(array: Array) -> TensorProto:
 
 
 def _array(tensor: TensorProto) -> Array:
-    """The elements of a tensor of keys. Raises NetFormatError if keys cannot have its type."""
+    """Return the elements of a tensor of keys. Raises NetFormatError if keys cannot have its type."""
     array = as_value("keys", decode_tensor(tensor), copy=False)
     if not isinstance(array, np.ndarray) or array.dtype not in _FIELDS:
         raise NetFormatError("the keys must be int32, int64 or texts")

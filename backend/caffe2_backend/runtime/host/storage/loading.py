@@ -53,7 +53,7 @@ def load(op: HostOp) -> None:
 
 
 def _wanted(op: HostOp, *, everything: bool) -> dict[str, str]:
-    """The outputs by the names that their blobs have in the databases."""
+    """Return the outputs by the names that their blobs have in the databases."""
     sources = op.args.texts("source_blob_names", default=())
     if sources and (len(sources) != len(op.outputs) or everything or op.args.text("strip_prefix", default="")):
         raise op.error("source_blob_names must have a name for each output, and excludes strip_prefix and load_all")
@@ -64,7 +64,7 @@ def _wanted(op: HostOp, *, everything: bool) -> dict[str, str]:
 
 
 def _cursors(op: HostOp) -> Iterator[Cursor]:
-    """A cursor on each database."""
+    """Yield a cursor on each database."""
     if op.inputs:
         yield from (op.object(index, HostReader).reader.cursor for index in range(len(op.inputs)))
         return
@@ -90,7 +90,7 @@ def _read(op: HostOp, number: int, cursor: Cursor, wanted: dict[str, str] | None
 
 
 def _name(op: HostOp, key: bytes) -> str:
-    """The name of the blob in a record, as the outputs name it."""
+    """Return the name of the blob in a record, as the outputs name it."""
     name = key.decode("utf-8", "replace").partition(SEPARATOR)[0]
     prefix = op.args.text("strip_prefix", default="")
     if prefix and prefix in name:

@@ -55,7 +55,7 @@ class Prefetcher(Ahead, Generic[Batch]):
 
 
 def next_batch(op: HostOp, make: Callable[[], Batch]) -> Batch:
-    """The next batch of an operator: read ahead by one, unless its argument ``no_prefetch`` is set."""
+    """Return the next batch of an operator: read ahead by one, unless its argument ``no_prefetch`` is set."""
     if op.args.flag("no_prefetch", default=False):
         return make()
     prefetcher = op.state.setdefault("prefetcher", Prefetcher(make))

@@ -33,7 +33,7 @@ class HostReader(HostObject):
 
 
 def path_of(op: HostOp, name: str) -> str:
-    """A path in an argument: below the workspace's root folder unless ``absolute_path`` is set."""
+    """Return a path in an argument: below the workspace's root folder unless ``absolute_path`` is set."""
     return op.frame.files.path(name, absolute=op.args.flag("absolute_path", default=False))
 
 

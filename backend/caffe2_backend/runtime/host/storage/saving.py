@@ -59,7 +59,7 @@ def checkpoint(op: HostOp) -> None:
 
 
 def _formatted(op: HostOp, pattern: str, number: int) -> str:
-    """The text that C's printf makes of a pattern and an integer."""
+    """Return the text that C's printf makes of a pattern and an integer."""
     widths = [width for found in _CONVERSION.finditer(pattern) for width in re.findall(r"\d+", found[2] or "")]
     if sum(int(width) if len(width) < _DIGITS else _LONGEST_PATH for width in widths) >= _LONGEST_PATH:
         raise op.error(f"the widths in the argument db add up to more than a path has: {_LONGEST_PATH:,} characters")
@@ -109,7 +109,7 @@ _KINDS: Final = f"one of {', '.join(DATABASES)}"
 
 
 def _names(op: HostOp) -> list[str]:
-    """The names of the blobs in the database. Raises RunError if two are the same."""
+    """Return the names of the blobs in the database. Raises RunError if two are the same."""
     overrides = list(op.args.texts("blob_name_overrides", default=()))
     prefix = op.args.text("strip_prefix", default="")
     if overrides:
@@ -127,7 +127,7 @@ Option = tuple[re.Pattern[str], BlobSerializationOptions]
 
 
 def _options(op: HostOp) -> list[Option]:
-    """The argument ``options``."""
+    """Return the argument ``options``."""
     given = op.args.raw("options")
     try:
         options = SerializationOptions.FromString(b"" if given is None else given.s)
@@ -139,7 +139,7 @@ def _options(op: HostOp) -> list[Option]:
 
 
 def _settings(op: HostOp, name: str, options: Iterable[Option]) -> tuple[int, bool]:
-    """The chunk size of a blob, and whether it is written as bfloat16: those of the first option that matches."""
+    """Return the chunk size of a blob, and whether it is written as bfloat16: by the first option that matches."""
     default = op.args.integer("chunk_size", default=-1)
     chosen = next((option for pattern, option in options if pattern.fullmatch(name)), BlobSerializationOptions())
     size = chosen.chunk_size if chosen.HasField("chunk_size") else default
