@@ -29,7 +29,7 @@ class ConstantDefaults:
 
     @classmethod
     def of(cls, model: bytes | str) -> ConstantDefaults | None:
-        """The defaults of a model; None if onnxruntime takes values for its own, or cannot read it."""
+        """Return the defaults of a model; None if onnxruntime takes values for its own, or cannot read it."""
         try:
             buffer = Buffer.of_file(model) if isinstance(model, str) else Buffer(model)
             header = onnx.ModelProto.FromString(split(buffer.span(), {_GRAPH})[0])
@@ -48,7 +48,7 @@ class ConstantDefaults:
         return inputs_with_defaults(self._proto())
 
     def as_inputs(self, names: Collection[str]) -> bytes:
-        """The model in which these are plain inputs."""
+        """Return the model in which these are plain inputs."""
         return without_defaults(self._proto(), names).SerializeToString()
 
     def _proto(self) -> onnx.ModelProto:

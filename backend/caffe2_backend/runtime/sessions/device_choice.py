@@ -11,7 +11,7 @@ _IGNORED = "device options are ignored, all operators run on the CPU"
 
 
 def choose_device(net: NetDef, device: str | None, options: SessionOptions, what: str) -> tuple[str | None, str]:
-    """The device to run a net on, and a warning if its device options are ignored; empty if they are not.
+    """Return the device to run a net on, and a warning if its device options are ignored; empty if they are not.
 
     Args:
         net: the net.
@@ -29,7 +29,7 @@ def choose_device(net: NetDef, device: str | None, options: SessionOptions, what
 
 
 def option_target(option: DeviceOption, device: str | None, options: SessionOptions) -> str:
-    """Where a value with a device option goes: as an operator of a net would, see :func:`choose_device`.
+    """Return where a value with a device option goes: as an operator of a net would, see :func:`choose_device`.
 
     Raises RunError for a type of device that is neither CPU nor GPU.
     """

@@ -44,7 +44,7 @@ def require_inputs(names: Iterable[str], inputs: Collection[str], parameters: Co
 
 
 def net_inputs(model: Model) -> dict[str, str]:
-    """The element types and shapes of a net's inputs as text; empty if the net cannot be analyzed."""
+    """Return the element types and shapes of a net's inputs as text; empty if the net cannot be analyzed."""
     try:
         infos = describe_inputs(model)
     except BridgeError:
@@ -53,7 +53,7 @@ def net_inputs(model: Model) -> dict[str, str]:
 
 
 def onnx_type_text(type_name: str, shape: Sequence[int | str | None] | None) -> str:
-    """An input of an onnxruntime session as text: ``tensor(float)`` and its dims."""
+    """Return an input of an onnxruntime session as text: ``tensor(float)`` and its dims."""
     inner = type_name.removeprefix("tensor(").removesuffix(")")
     return _NAMES.get(inner, inner) + _dims(shape)
 

@@ -22,7 +22,7 @@ _EXTERNAL_TENSOR: Final = 1 << 10
 
 
 def model_session(model: ir.Model | onnx.ModelProto, device: str, options: SessionOptions) -> Session:
-    """A session for a model; many weights go through a file, from which onnxruntime maps them one by one.
+    """Return a session for a model; many weights go through a file, from which onnxruntime maps them one by one.
 
     Of a model in memory there would be three copies of the weights at once, and more than one afterwards. The weights
     of the file leave memory as onnxruntime packs them. It is not written where the disk has no space for it.
@@ -69,7 +69,7 @@ def is_small(model: ir.Model | onnx.ModelProto) -> bool:
 
 
 def weight_bytes(model: ir.Model | onnx.ModelProto) -> int:
-    """The bytes of the initializers of a model."""
+    """Return the bytes of the initializers of a model."""
     if isinstance(model, onnx.ModelProto):
         return sum(_tensor_bytes(tensor) for tensor in model.graph.initializer)
     weights = (value.const_value for value in model.graph.initializers.values())

@@ -43,7 +43,7 @@ class OnnxSession(Session):
 
 
 def _fed(value: Any) -> Any:
-    """A value as onnxruntime takes it: strings as objects, NumPy's scalars as arrays."""
+    """Return a value as onnxruntime takes it: strings as objects, NumPy's scalars as arrays."""
     if isinstance(value, np.generic):
         value = np.asarray(value)
     if isinstance(value, np.ndarray) and value.dtype.kind in "SU":

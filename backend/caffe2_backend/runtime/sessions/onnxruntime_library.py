@@ -38,7 +38,7 @@ def onnxruntime() -> Any:
 
 @cache
 def failures() -> tuple[type[Exception], ...]:
-    """The exceptions that onnxruntime raises for a faulty model or faulty inputs."""
+    """Return the exceptions that onnxruntime raises for a faulty model or faulty inputs."""
     from onnxruntime.capi import onnxruntime_pybind11_state as state
 
     return (
@@ -51,7 +51,7 @@ def failures() -> tuple[type[Exception], ...]:
 
 
 def real_device(device: str, options: SessionOptions) -> str:
-    """The device that runs operators of ``device``: itself or its stand-in.
+    """Return the device that runs operators of ``device``: itself or its stand-in.
 
     Raises RunError if this onnxruntime does not support it.
     """
@@ -68,7 +68,7 @@ def real_device(device: str, options: SessionOptions) -> str:
 
 
 def missing_cuda() -> str:
-    """Why onnxruntime cannot use any CUDA device; empty if it can. Raises RunError as :func:`onnxruntime`.
+    """Return why onnxruntime cannot use any CUDA device; empty if it can. Raises RunError as :func:`onnxruntime`.
 
     Loads the CUDA and cuDNN libraries of this Python's packages, PyTorch's among them, where the loader does not find
     them itself.
@@ -91,7 +91,7 @@ def missing_cuda() -> str:
 
 
 def cuda_libraries() -> CudaLibraries:
-    """The CUDA libraries that this onnxruntime needs, loaded where they are found."""
+    """Return the CUDA libraries that this onnxruntime needs, loaded where they are found."""
     return load_cuda_libraries(Path(onnxruntime().__file__).parent)
 
 
@@ -101,7 +101,7 @@ def has_cuda() -> bool:
 
 
 def cuda_devices() -> int:
-    """The number of CUDA devices that onnxruntime can use: 0 without CUDA support or without a driver."""
+    """Return the number of CUDA devices that onnxruntime can use: 0 without CUDA support or without a driver."""
     return count_devices() if has_cuda() else 0
 
 
@@ -115,7 +115,7 @@ def copy_to_device(array: Array, device: str, real: str) -> DeviceTensor:
 
 
 def from_dlpack(tensor: Any) -> Any:
-    """An OrtValue that shares the memory of another library's tensor. Raises RunError if onnxruntime refuses it."""
+    """Return an OrtValue that shares memory with another library's tensor. Raises RunError if onnxruntime refuses."""
     try:
         return onnxruntime().OrtValue.from_dlpack(tensor)
     except failures() as error:
@@ -159,7 +159,7 @@ def require_provider(session: Any, device: str) -> None:
 
 
 def execution_providers(device: str, options: SessionOptions) -> list[Any]:
-    """The providers to try, in order. Raises RunError if this onnxruntime lacks one of ``options.providers``."""
+    """Return the providers to try, in order. Raises RunError if this onnxruntime lacks one of ``options.providers``."""
     available = onnxruntime().get_available_providers()
     first: list[Any] = []
     for provider in options.providers:

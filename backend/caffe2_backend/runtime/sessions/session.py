@@ -131,7 +131,7 @@ class Session(ProcessBound):
         return dict(zip(wanted, self.run_list(self._feed(inputs), wanted), strict=True))
 
     def _taking(self, inputs: Mapping[str, Any]) -> Self:
-        """The session that takes values for these inputs. Raises RunError for a name that is not an input."""
+        """Return the session that takes values for these inputs. Raises RunError for a name that is not an input."""
         if self._names.issuperset(inputs):
             return self
         require_inputs(inputs, (*self.inputs, *self.optional))
@@ -147,16 +147,16 @@ class Session(ProcessBound):
             return self._others[given]
 
     def input_types(self) -> dict[str, str]:
-        """The element types and shapes of the inputs as text, such as ``float32[N,3]``."""
+        """Return the element types and shapes of the inputs as text, such as ``float32[N,3]``."""
         return {value.name: onnx_type_text(value.type, value.shape) for value in self._session.get_inputs()}
 
     def static_outputs(self) -> dict[str, tuple[int, ...]]:
-        """The shapes of the outputs of which the model declares every dim; none where an output is also an input."""
+        """Return the shapes of outputs of which the model declares every dim; none where an output is also an input."""
         shapes = {value.name: value.shape for value in self._session.get_outputs() if value.name not in self.inputs}
         return {name: tuple(dims) for name, dims in shapes.items() if all(isinstance(dim, int) for dim in dims)}
 
     def sized_outputs(self) -> frozenset[str]:
-        """The outputs whose dims the model declares as numbers, or as dims of inputs; none that are also inputs."""
+        """Return the outputs whose dims the model declares as numbers or dims of inputs; none that are also inputs."""
         known = {dim for value in self._session.get_inputs() for dim in value.shape if isinstance(dim, str)}
         found = (value for value in self._session.get_outputs() if value.name not in self.inputs)
         return frozenset(
@@ -164,7 +164,7 @@ class Session(ProcessBound):
         )
 
     def buffer(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[Any, Array]:
-        """Memory on the host, not initialized: onnxruntime's value, and an array that shares it."""
+        """Return memory on the host, not initialized: onnxruntime's value, and an array that shares it."""
         ort = onnxruntime().OrtValue.ortvalue_from_shape_and_type(shape, dtype)
         return ort, ort.numpy()
 
@@ -316,12 +316,12 @@ class Binding:
         return self.values()
 
     def values(self) -> list[Any]:
-        """Onnxruntime's values of the outputs of the last run, in the order in which they were first bound."""
+        """Return onnxruntime's values of the outputs of the last run, in the order in which they were first bound."""
         values: list[Any] = self._binding.get_outputs()
         return values
 
     def run_from(self, first: int) -> list[Any]:
-        """As :meth:`run`, but only the values from this position on, which have ``numpy`` and ``data_ptr``."""
+        """Run as :meth:`run`, but return only values from this position on, which have ``numpy`` and ``data_ptr``."""
         self.run_only()
         if first == len(self._bound):
             return []
@@ -341,7 +341,7 @@ class Binding:
             raise failure_of(error) from error
 
     def value(self, ort: Any) -> Array | DeviceTensor:
-        """One of onnxruntime's values as a value of a workspace, which shares its memory."""
+        """Return one of onnxruntime's values as a value of a workspace, which shares its memory."""
         if self._on_cpu:
             array: Array = ort.numpy()
             return array

@@ -20,7 +20,7 @@ _FLOATS: Final = frozenset(
 
 
 def unsafe_optimizers(model: bytes | str) -> tuple[str, ...]:
-    """The optimizers that a session for a model, serialized or in a file, must do without.
+    """Return the optimizers that a session for a model, serialized or in a file, must do without.
 
     onnxruntime 1.32: DivMulFusion makes ``Div(y, d)`` of ``Mul(Div(1, d), y)``, of integers too, where 1 / d is rounded
     to an integer. The fusion is exact enough for floats, and other fusions depend on it.

@@ -54,7 +54,7 @@ class Checks:
 
 
 def checks_of(outline: onnx.ModelProto) -> Checks:
-    """The checks of a model, of which the weights are not needed.
+    """Return the checks of a model, of which the weights are not needed.
 
     Raises RunError for a node that ends the process whatever the inputs are.
     """
@@ -99,7 +99,7 @@ class _Collector:
                     self._require(node.input[need.operand], replace(edit, need=need))
 
     def _open(self, node: onnx.NodeProto, key: Key, edit: Edit) -> Iterator[Need]:
-        """What is needed of the operands of a node, but for what weights are. Raises RunError."""
+        """Yield what is needed of the operands of a node, but for what weights are. Raises RunError."""
         names = list(node.input)
         given = list(map(bool, names))
         needs = [] if key in NEED_RANKS else list(needs_of(key, given, [None] * len(given)))
@@ -116,7 +116,7 @@ class _Collector:
                 yield need
 
     def _joined(self, node: onnx.NodeProto, edit: Edit) -> Iterator[Need]:
-        """The ranks of the operands that are unknown, where that of another one is known."""
+        """Yield the ranks of the operands that are unknown, where that of another one is known."""
         operands = [self._dims(edit.scope, name) for name in node.input]
         ranks = {len(dims) for dims in operands if dims is not None}
         if len(ranks) == 1:

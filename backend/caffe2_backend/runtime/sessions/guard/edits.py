@@ -36,7 +36,7 @@ class Edit:
 
 
 def edited(model: onnx.ModelProto, edits: Sequence[Edit]) -> bytes:
-    """The serialized model with the changes; ``model`` is changed too.
+    """Return the serialized model with the changes; ``model`` is changed too.
 
     Raises RunError for a model too large for a message.
     """
@@ -77,7 +77,7 @@ def _apply(scope: Scope, edits: Sequence[Edit], prefix: str, opset: int) -> None
 
 
 def _import_standard(owner: onnx.ModelProto | onnx.FunctionProto) -> int:
-    """The version of ONNX's operators that an owner of nodes imports, which it does from now on."""
+    """Return the version of ONNX's operators that an owner of nodes imports, which it does from now on."""
     versions = [entry.version for entry in owner.opset_import if entry.domain in STANDARD_DOMAINS]
     if not versions:
         owner.opset_import.add(domain="", version=_OPSET)

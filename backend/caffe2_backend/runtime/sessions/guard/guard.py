@@ -36,7 +36,7 @@ class Guard:
 
     @classmethod
     def of(cls, model: bytes | str, *, adds_checks: bool = True) -> Guard:
-        """The guard of a serialized model, or of one in a file, whose weights are not read.
+        """Return the guard of a serialized model, or of one in a file, whose weights are not read.
 
         Args:
             model: the model.

@@ -19,7 +19,7 @@ _NAMED: Final = re.compile(rf"Name:'[^']*{re.escape(PREFIX)}[._0-9]*: (.*?)' Sta
 
 
 def checked(operand: str, need: Need, name: str, label: str, opset: int) -> tuple[list[onnx.NodeProto], str]:
-    """Nodes that pass an operand on if it is what is needed, and fail otherwise, and the name of what they pass on.
+    """Return nodes that pass an operand on if it is what is needed, else fail, and the name of what they pass on.
 
     The condition decides by an index into a list of one element: 0 is in its range, and 1 is not. What is read there,
     0, is added to the shape, so that the nodes are not removed as unused. Only dims are computed.
@@ -39,7 +39,7 @@ def checked(operand: str, need: Need, name: str, label: str, opset: int) -> tupl
 
 
 def failure_of(error: Exception) -> RunError:
-    """The error of a run: that of onnxruntime, or what a check here found."""
+    """Return the error of a run: that of onnxruntime, or what a check here found."""
     found = _NAMED.search(str(error))
     if found:
         return RunError(f"{found[1]}: onnxruntime would end the process")
@@ -47,7 +47,7 @@ def failure_of(error: Exception) -> RunError:
 
 
 def _is_bad(emit: _Emitter, operand: str, shape: str, need: Need) -> str:
-    """The name of a bool []: whether an operand is not what is needed."""
+    """Return the name of a bool []: whether an operand is not what is needed."""
     if need.is_divisor:
         number = emit("Cast", emit("Reshape", operand, emit.constant([])), to=onnx.TensorProto.INT64)
         return emit("Less", number, emit.constant(1))
@@ -61,7 +61,7 @@ def _is_bad(emit: _Emitter, operand: str, shape: str, need: Need) -> str:
 
 
 def _sizes(emit: _Emitter, shape: str, axes: Sequence[int]) -> str:
-    """The name of the sizes along axes, of which a range may have more than there are."""
+    """Return the name of the sizes along axes, of which a range may have more than there are."""
     if isinstance(axes, range) and emit.opset < _SLICE_BY_OPERANDS:
         return emit("Slice", shape, starts=[axes.start], ends=[axes.stop])
     if isinstance(axes, range):

@@ -20,7 +20,7 @@ _CONTENT_FIELDS: Final = frozenset(onnx.TensorProto.DESCRIPTOR.fields_by_name[na
 
 
 def outline(model: bytes | str, op_types: Collection[bytes]) -> onnx.ModelProto | None:
-    """A model in memory or in a file as a message; in that of a large one, larger initializers have no contents.
+    """Return a model in memory or in a file as a message; in that of a large one, larger initializers have no contents.
 
     Their weights are neither read nor copied. None where the rest of the model has none of ``op_types`` as text, is
     malformed or cannot be read: whoever loads the model says why.
@@ -41,7 +41,7 @@ def outline(model: bytes | str, op_types: Collection[bytes]) -> onnx.ModelProto 
 
 
 def _parts(model: Span) -> tuple[bytes, list[Span]]:
-    """The bytes of a model without initializers, and those of each initializer."""
+    """Return the bytes of a model without initializers, and those of each initializer."""
     rest, graphs = split(model, {_GRAPH})
     parts, weights = [rest], []
     for graph in graphs:

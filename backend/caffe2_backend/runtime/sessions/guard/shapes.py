@@ -38,7 +38,7 @@ class Shapes:
         self._known: dict[int, Mapping[str, Dims]] = {}
 
     def dims(self, scope: int, name: str) -> Dims | None:
-        """The dims of a value that a scope of the model sees; None where its rank is unknown."""
+        """Return the dims of a value that a scope of the model sees; None where its rank is unknown."""
         at: Scope | None = self._scopes[scope]
         while at is not None:
             if id(at) not in self._known:
@@ -88,7 +88,7 @@ def _declare_weights(graph: onnx.GraphProto) -> None:
 
 
 def _dims_in(scope: Scope) -> Mapping[str, Dims]:
-    """The dims of the values that a scope itself defines."""
+    """Return the dims of the values that a scope itself defines."""
     proto = scope.proto
     infos: list[onnx.ValueInfoProto] = list(proto.value_info)
     found: dict[str, Dims] = {}
