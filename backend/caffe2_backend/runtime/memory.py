@@ -17,7 +17,7 @@ def lack_of_memory(what: str, error: Exception | str = "") -> RunError:
 
 
 def lack_in_session(text: str) -> RunError | None:
-    """The error where onnxruntime says of a run that it cannot allocate memory; None if it says something else."""
+    """Return the error if onnxruntime says of a run that it cannot allocate memory; None if it says something else."""
     size = _BYTES.search(text)
     if size is None and "bad_alloc" not in text:
         return None

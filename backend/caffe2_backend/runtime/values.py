@@ -69,8 +69,8 @@ def _numpy_dtype(element_type: int) -> np.dtype[Any]:
 class HostObject:
     """A blob that is not a tensor: an object with an identity, on which host operators work.
 
-    ``type_name`` is the C++ type of such a blob in Caffe2. ``readers`` are the operators of converted nets
-    that take any object of this type, and ``maker_type`` the operator that makes it there.
+    ``type_name`` is the C++ type of such a blob in Caffe2. ``readers`` are the operators of converted nets that
+    take any object of this type, and ``maker_type`` the operator that makes it there.
     """
 
     type_name: str = ""
@@ -107,7 +107,7 @@ class NoBlobError(RunError, KeyError):
 
 
 def to_host(value: Tensor) -> Array:
-    """The elements as a host array; the integers of an Int8 tensor."""
+    """Return the elements as a host array; the integers of an Int8 tensor."""
     if isinstance(value, DeviceTensor):
         return value.numpy()
     return value.data if isinstance(value, Int8Tensor) else value

@@ -63,7 +63,7 @@ class BlobStore:
         return self.blobs if self.parent is None else self
 
     def get(self, name: str, /) -> Value | DeferredBlob | None:
-        """The blob's value, or how to compute it; None if it does not exist or has no value."""
+        """Return the blob's value, or how to compute it; None if it does not exist or has no value."""
         store = self._owner(name)
         return store.blobs.get(name)
 
@@ -72,13 +72,13 @@ class BlobStore:
         return self._is_own(name) or (self.parent is not None and self.parent.has(name))
 
     def names(self) -> set[str]:
-        """The names of all blobs, those of parents included."""
+        """Return the names of all blobs, those of parents included."""
         with self.lock:
             own = self.created.union(self.blobs)
             return own if self.parent is None else own | self.parent.names()
 
     def own_names(self) -> set[str]:
-        """The names of the blobs of this store alone."""
+        """Return the names of the blobs of this store alone."""
         with self.lock:
             return self.created.union(self.blobs)
 
@@ -95,7 +95,7 @@ class BlobStore:
             self._owner(name).blobs[name] = value
 
     def burst(self, times: int, go_on: Callable[[], bool] = lambda: True) -> Burst:
-        """A burst of steps, which ends when a blob of this store, its parent or their children is written.
+        """Return a burst of steps, which ends when a blob of this store, its parent or their children is written.
 
         ``go_on`` is asked before each further step, after all else.
         """
@@ -124,7 +124,7 @@ class BlobStore:
             return known[1]
 
     def draw_seed(self) -> int:
-        """A seed for the random fills of one run."""
+        """Return a seed for the random fills of one run."""
         with self.lock:
             return int(self._random.integers(2**62))
 
@@ -168,7 +168,7 @@ class BlobStore:
         return name in self.blobs or name in self.created
 
     def _owner(self, name: str) -> BlobStore:
-        """The store that has a blob, or that creates it."""
+        """Return the store that has a blob, or that creates it."""
         store: BlobStore | None = self
         while store is not None:
             if name in store.blobs or name in store.created:

@@ -60,7 +60,7 @@ def _array(name: str, array: Array, *, copy: bool) -> Array:
 
 
 def _strings(name: str, array: Array) -> Array:
-    """A string tensor: an array of objects of type str, as onnxruntime takes them."""
+    """Return a string tensor: an array of objects of type str, as onnxruntime takes them."""
     out = np.empty(array.size, object)
     for i, item in enumerate(array.reshape(-1).tolist()):
         try:
@@ -71,7 +71,7 @@ def _strings(name: str, array: Array) -> Array:
 
 
 def _from_dlpack(name: str, given: Any, *, copy: bool) -> Tensor:
-    """A tensor of another library; torch tensors are detached from the graph that records gradients."""
+    """Return a tensor of another library; torch tensors are detached from the graph that records gradients."""
     if getattr(given, "requires_grad", False):
         given = given.detach()
     kind, index = given.__dlpack_device__()

@@ -61,7 +61,7 @@ class Frame(Protocol):
         ...
 
     def get(self, name: str, /) -> Value | DeferredBlob | None:
-        """The blob's value, or how to compute it; None if it does not exist or has no value."""
+        """Return the blob's value, or how to compute it; None if it does not exist or has no value."""
         ...
 
     def commit(self, results: Results, *, constant: bool = False) -> None:
@@ -73,11 +73,11 @@ class Frame(Protocol):
         ...
 
     def names(self) -> set[str]:
-        """The names of all blobs that are found here."""
+        """Return the names of all blobs that are found here."""
         ...
 
     def own_names(self) -> set[str]:
-        """The names of the blobs that are here, and not around it."""
+        """Return the names of the blobs that are here, and not around it."""
         ...
 
     def updating(self, names: tuple[str, ...], /) -> AbstractContextManager[object]:
@@ -88,19 +88,19 @@ class Frame(Protocol):
         ...
 
     def draw_seed(self) -> int:
-        """A seed for the random fills of one run."""
+        """Return a seed for the random fills of one run."""
         ...
 
 
 def written(results: Results) -> Iterator[tuple[str, Value | DeferredBlob]]:
-    """The blobs of results, those that were computed last."""
+    """Yield the blobs of results, those that were computed last."""
     yield from results.deferred.items()
     yield from results.objects.items()
     yield from results.values.items()
 
 
 def results_of(name: str, value: Value) -> Results:
-    """Results that hold one blob."""
+    """Return results that hold one blob."""
     if isinstance(value, HostObject | bytes):
         return Results({}, objects={name: value})
     tensor: Tensor = value

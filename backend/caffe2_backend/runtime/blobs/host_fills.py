@@ -48,7 +48,7 @@ def split_fills(net: NetDef) -> tuple[tuple[OpView, ...], NetDef]:
 
 
 def stored_fills(init: InitNet) -> NetDef | None:
-    """The net of an init net that is stored as a whole and consists of fills alone, without their values; else None."""
+    """Return the net of an init net that is stored as a whole and has fills alone, without their values; else None."""
     stored = init.stored_operators()
     if stored is None:
         return None
@@ -63,7 +63,7 @@ def stored_fills(init: InitNet) -> NetDef | None:
 
 
 def parameter_value(parameter: Parameter) -> Tensor:
-    """The values of a parameter as a blob."""
+    """Return the values of a parameter as a blob."""
     values = parameter.load()
     return values if parameter.scale is None else Int8Tensor(values, parameter.scale, parameter.zero_point or 0)
 
@@ -87,7 +87,7 @@ def run_stored_fills(init: InitNet, net: NetDef, draw: int) -> dict[str, Tensor]
 
 
 def _own(value: Tensor) -> Tensor:
-    """The value in memory of its own, not in a mapped file."""
+    """Return the value in memory of its own, not in a mapped file."""
     if isinstance(value, Int8Tensor):
         return value._replace(data=np.require(value.data, requirements=["W", "A"]))
     return np.require(value, requirements=["W", "A"]) if isinstance(value, np.ndarray) else value

@@ -25,7 +25,7 @@ class DeferredBlob:
         self._computed: dict[str, Tensor] = {}
 
     def compute(self, name: str) -> Tensor:
-        """The blob as the run left it. Raises RunError if it is not a tensor, or no operator wrote it."""
+        """Return the blob as the run left it. Raises RunError if it is not a tensor, or no operator wrote it."""
         value = self._computed.get(name)
         if value is None:
             value = self._compute(name)
@@ -38,7 +38,7 @@ class Blobs(Protocol):
     """Blobs by name: where a net reads its inputs."""
 
     def get(self, name: str, /) -> Value | DeferredBlob | None:
-        """The blob's value, or how to compute it; None if it does not exist."""
+        """Return the blob's value, or how to compute it; None if it does not exist."""
         ...
 
 
@@ -55,6 +55,6 @@ class Results(NamedTuple):
 
 
 def value_of(name: str, blobs: Blobs) -> Value | None:
-    """The blob's value, computed if it was deferred; None if it does not exist."""
+    """Return the blob's value, computed if it was deferred; None if it does not exist."""
     value = blobs.get(name)
     return value.compute(name) if isinstance(value, DeferredBlob) else value

@@ -23,13 +23,13 @@ class UpdateLocks:
         self._locks: dict[str, threading.RLock] = {}
 
     def of(self, names: Iterable[str]) -> set[threading.RLock]:
-        """The locks of some blobs."""
+        """Return the locks of some blobs."""
         new = threading.RLock()
         return {self._locks.setdefault(name, new) for name in names}
 
 
 def together(locks: Iterable[threading.RLock]) -> AbstractContextManager[object]:
-    """A block that holds some locks. It is one lock itself where that is all, which takes the least time."""
+    """Return a block that holds some locks. It is one lock itself where that is all, which takes the least time."""
     ordered = sorted(locks, key=id)  # in one order for all, so that nobody waits for ever
     return ordered[0] if len(ordered) == 1 else _Several(ordered)
 

@@ -103,7 +103,7 @@ class Workspace(ProcessBound):
 
     @classmethod
     def of_store(cls, store: BlobStore) -> Workspace:
-        """A workspace that has the blobs of another one, and nets of its own."""
+        """Return a workspace that has the blobs of another one, and nets of its own."""
         workspace = cls()
         workspace._store = store
         return workspace
@@ -180,7 +180,7 @@ class Workspace(ProcessBound):
         return string_bytes(value) if value.dtype == object else value.copy()
 
     def host_array(self, name: str) -> Array:
-        """A tensor's elements themselves, to be read or changed; a blob of a device is copied to the host first.
+        """Return a tensor's elements themselves, to be read or changed; a blob of a device is copied to the host first.
 
         Raises as :meth:`fetch`, and RunError if the blob is not a tensor of numbers or texts.
         """
@@ -205,7 +205,7 @@ class Workspace(ProcessBound):
         return self._store.get(name) is value
 
     def host_object(self, name: str) -> HostObject | None:
-        """The object in a blob; None if it does not exist, has no value, or is a tensor or a text."""
+        """Return the object in a blob; None if it does not exist, has no value, or is a tensor or a text."""
         with self._store.lock:
             value = self._store.get(name)
         return value if isinstance(value, HostObject) else None
@@ -219,11 +219,11 @@ class Workspace(ProcessBound):
         self._store.create(name)
 
     def blobs(self) -> list[str]:
-        """The names of all blobs, sorted."""
+        """Return the names of all blobs, sorted."""
         return sorted(self._store.names())
 
     def local_blobs(self) -> list[str]:
-        """The names of the blobs that are not the parent's, sorted."""
+        """Return the names of the blobs that are not the parent's, sorted."""
         return sorted(self._store.own_names())
 
     def remove_blob(self, name: str) -> bool:
@@ -324,16 +324,16 @@ class Workspace(ProcessBound):
         return burst.steps
 
     def nets(self) -> list[str]:
-        """The names of the nets that were created."""
+        """Return the names of the nets that were created."""
         with self._lock:
             return list(self._nets)
 
     def net(self, name: str) -> NetDef:
-        """The net that was created under a name; it must not be changed. Raises RunError if it does not exist."""
+        """Return the net created under a name; it must not be changed. Raises RunError if it does not exist."""
         return self._created(name).net
 
     def placements(self, name: str) -> list[Placement]:
-        """Where the operators of a net without device options run on a GPU, as of its last new kind of inputs.
+        """Return where the operators of a net without device options run on a GPU, as of its last new kind of inputs.
 
         One for each part between operators on the host; none for a net that was not placed automatically, or has not
         run. Raises RunError if the net does not exist.
@@ -346,13 +346,13 @@ class Workspace(ProcessBound):
             return self._nets.pop(name, None) is not None
 
     def conversions(self) -> int:
-        """How many conversions of nets there were: a run on inputs of a kind seen before adds none."""
+        """Return how many conversions of nets there were: a run on inputs of a kind seen before adds none."""
         with self._lock:
             kept = list(self._nets.values())
         return sum(prepared.conversions for prepared in kept) + self._once.conversions
 
     def _created(self, name: str) -> PreparedNet:
-        """A net that was created. Raises RunError if it does not exist."""
+        """Return a net that was created. Raises RunError if it does not exist."""
         prepared = self._nets.get(name)  # without the lock, which takes as long as much of a tiny net
         if prepared is None:
             raise RunError(f"net {name!r} does not exist: create it first")
@@ -362,7 +362,7 @@ class Workspace(ProcessBound):
         return prepare_net(net, self._device_of(net), self._options)
 
     def _device_of(self, net: NetDef) -> str | None:
-        """The device for a net; warns once where it is not what the net asks for."""
+        """Return the device for a net; warns once where it is not what the net asks for."""
         device, warning = choose_device(net, self.device, self._options, f"net {net.name!r}")
         if warning and not self._warned:
             self._warned = True

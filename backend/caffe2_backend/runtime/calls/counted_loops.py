@@ -67,7 +67,7 @@ class _Counts:
 
 
 def counted_loop(step: ExecutionStep, nets: Mapping[str, NetDef]) -> CountedLoop | None:
-    """The loop that a step is; None if it is none, or the net reads or writes the counter or the result."""
+    """Return the loop that a step is; None if it is none, or the net reads or writes the counter or the result."""
     if not step.HasField("should_stop_blob") or step.only_once or step.report_net or len(step.network) != 2:
         return None
     test, body = (nets[name] for name in step.network)

@@ -110,7 +110,7 @@ class _PlanWorkspace:
                     self._created.add(name)
 
     def counted_loop(self, step: ExecutionStep) -> CountedLoop | None:
-        """The loop that a step is, which a counter ends; None if it is none."""
+        """Return the loop that a step is, which a counter ends; None if it is none."""
         return counted_loop(step, self._nets)
 
     def is_true(self, blob: str) -> bool:
@@ -155,7 +155,7 @@ def _run_step(step: ExecutionStep, outer: _PlanWorkspace, go_on: _GoOn) -> None:
 
 
 def _turns(step: ExecutionStep) -> Iterable[int]:
-    """The iterations of a step."""
+    """Return the iterations of a step."""
     if step.HasField("should_stop_blob"):
         return range(1) if step.only_once else count()
     return range(_times(step))
@@ -170,7 +170,7 @@ def _stops(step: ExecutionStep, space: _PlanWorkspace) -> bool:
 
 
 def _parts(step: ExecutionStep, space: _PlanWorkspace) -> Sequence[_Part]:
-    """What an iteration of a step runs."""
+    """Return what an iteration of a step runs."""
     if step.network:
         return [partial(_run_net, name, space) for name in step.network]
     return [partial(_run_step, substep, space) for substep in step.substep if not substep.HasField("run_every_ms")]

@@ -151,7 +151,7 @@ class Predictor(ProcessBound):
 
 
 def _fetched(results: Mapping[str, Result]) -> dict[str, Result]:
-    """The results on the host."""
+    """Return the results on the host."""
     return {name: value.numpy() if isinstance(value, DeviceTensor) else value for name, value in results.items()}
 
 
@@ -200,7 +200,7 @@ class _NetRunner:
         return program.run(self._given(program, inputs)).values
 
     def stepping(self, states: Mapping[str, str]) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:
-        """What runs steps, of which ``states`` has the outputs by the inputs that they are in the next step."""
+        """Return what runs steps, of which ``states`` has the outputs by the inputs that they are in the next step."""
         if not (states and isinstance(self._program, Program) and self._program.device == CPU):
             return self.run
         model = self._model
@@ -229,7 +229,7 @@ class _NetRunner:
         return _values(program, inputs)
 
     def _overridden(self, names: frozenset[str]) -> Runnable:
-        """The program in which these parameters are inputs."""
+        """Return the program in which these parameters are inputs."""
         with self._lock:
             if names not in self._overriding:
                 self._overriding[names] = self._make(self._model.with_inputs(names))
@@ -278,7 +278,7 @@ class _OnnxRunner:
         return self._session.optional
 
     def stepping(self, _: Mapping[str, str]) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:
-        """What runs steps: states on a device stay there."""
+        """Return what runs steps: states on a device stay there."""
         return self.run
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Array | DeviceTensor]:

@@ -62,7 +62,7 @@ def profile_model(model: Model, inputs: Mapping[str, Any], *, device: str | None
 
 
 def outputs_read(net: NetDef, outputs: Collection[str]) -> list[tuple[str, ...]]:
-    """For each operator, those of its outputs that later operators read or the net outputs; all if there are none."""
+    """Return, for each operator, those of its outputs that are read later or that the net outputs; all if none are."""
     found: list[tuple[str, ...]] = []
     live = set(outputs)
     for op in reversed(net.op):
@@ -73,7 +73,7 @@ def outputs_read(net: NetDef, outputs: Collection[str]) -> list[tuple[str, ...]]
 
 
 def _taken_in(net: NetDef, index: int, outputs: Collection[str]) -> list[int]:
-    """The operators that the export of a recurrent net takes in: FCs that compute what it alone reads."""
+    """Return the operators that the export of a recurrent net takes in: FCs that compute what it alone reads."""
     op = net.op[index]
     if op.type != "RecurrentNetwork":
         return []
@@ -157,7 +157,7 @@ def _describe(workspace: Workspace, names: Iterable[str]) -> Iterable[BlobProfil
 
 
 def _value(workspace: Workspace, name: str) -> Any:
-    """The value of a blob; None if it is an object, or does not exist."""
+    """Return the value of a blob; None if it is an object, or does not exist."""
     try:
         return workspace.fetch(name)
     except (NoBlobError, RunError):

@@ -19,7 +19,7 @@ _CUDNN: Final = ("libcudnn.so.9", "libcudnn.so.8")
 
 @cache
 def _driver() -> ctypes.CDLL | None:
-    """The driver, initialized; None if it is not installed or finds no GPU."""
+    """Return the driver, initialized; None if it is not installed or finds no GPU."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -28,7 +28,7 @@ def _driver() -> ctypes.CDLL | None:
 
 
 def count_devices() -> int:
-    """The number of GPUs; 0 without a driver."""
+    """Return the number of GPUs; 0 without a driver."""
     driver = _driver()
     count = ctypes.c_int()
     found = driver is not None and driver.cuDeviceGetCount(ctypes.byref(count)) == 0
@@ -36,14 +36,14 @@ def count_devices() -> int:
 
 
 def driver_version() -> int:
-    """The CUDA version that the driver supports, as 1000 * major + 10 * minor; 0 without a driver."""
+    """Return the CUDA version that the driver supports, as 1000 * major + 10 * minor; 0 without a driver."""
     driver = _driver()
     version = ctypes.c_int()
     return version.value if driver is not None and driver.cuDriverGetVersion(ctypes.byref(version)) == 0 else 0
 
 
 def cudnn_version() -> int:
-    """The version of the installed cuDNN, as cuDNN encodes it; 0 without one."""
+    """Return the version of the installed cuDNN, as cuDNN encodes it; 0 without one."""
     for name in _CUDNN:
         try:
             library = ctypes.CDLL(name)
@@ -55,7 +55,7 @@ def cudnn_version() -> int:
 
 
 def device_properties(index: int) -> dict[str, Any]:
-    """Name, compute capability (major, minor) and memory in bytes (totalGlobalMem) of a GPU.
+    """Return name, compute capability (major, minor) and memory in bytes (totalGlobalMem) of a GPU.
 
     Raises RunError if the GPU does not exist.
     """
@@ -74,7 +74,7 @@ def device_properties(index: int) -> dict[str, Any]:
 
 
 def memory_info(index: int) -> tuple[int, int]:
-    """Free and total memory of a GPU, in bytes. Raises RunError if the GPU does not exist."""
+    """Return the free and total memory of a GPU, in bytes. Raises RunError if the GPU does not exist."""
     free, total = ctypes.c_size_t(), ctypes.c_size_t()
     with _context(index) as driver:
         _check(driver.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total)))
@@ -99,7 +99,7 @@ def copy_within(index: int, copies: Sequence[tuple[int, int, int]]) -> None:
 
 
 def peer_access() -> list[list[bool]]:
-    """For each pair of GPUs, whether the first can access the memory of the second."""
+    """Return, for each pair of GPUs, whether the first can access the memory of the second."""
     devices = [_device(index) for index in range(count_devices())]
     return [[_can_access(one, other) for other in devices] for one in devices]
 

@@ -58,7 +58,7 @@ def load_cuda_libraries(package: Path) -> CudaLibraries:
 
 
 def library_folders(path: Iterable[str]) -> Iterator[Path]:
-    """The folders of shared libraries of NVIDIA's packages and of PyTorch, for folders of packages."""
+    """Yield the folders of shared libraries of NVIDIA's packages and of PyTorch, for folders of packages."""
     for entry in dict.fromkeys(path):
         packages = Path(entry)
         yield from sorted(packages.glob("nvidia/*/lib"))

@@ -24,7 +24,7 @@ GPU_TYPES: Final = (PROTO_CUDA, PROTO_HIP)  # Caffe2 has one source for both, an
 
 
 def device_name(device: str) -> str:
-    """The canonical name, ``cpu`` or ``cuda:N``; ``cuda`` is ``cuda:0``. Raises RunError for any other name."""
+    """Return the canonical name, ``cpu`` or ``cuda:N``; ``cuda`` is ``cuda:0``. Raises RunError for any other name."""
     match = re.fullmatch(r"cpu|cuda(?::(\d+))?", device)
     if match is None:
         raise RunError(f"device {device!r} is neither 'cpu' nor 'cuda:N'")
@@ -32,17 +32,17 @@ def device_name(device: str) -> str:
 
 
 def device_index(device: str) -> int:
-    """The N of ``cuda:N``; 0 for ``cpu``."""
+    """Return the N of ``cuda:N``; 0 for ``cpu``."""
     return int(device.partition(":")[2] or 0)
 
 
 def device_kind(device: str) -> str:
-    """``cpu`` or ``cuda``, as onnxruntime names it."""
+    """Return ``cpu`` or ``cuda``, as onnxruntime names it."""
     return device.partition(":")[0]
 
 
 def option_device(option: DeviceOption) -> str:
-    """The device of an option. Raises RunError for a type of device that is neither CPU nor GPU."""
+    """Return the device of an option. Raises RunError for a type of device that is neither CPU nor GPU."""
     if option.device_type in _ON_HOST:
         return CPU
     if option.device_type in GPU_TYPES:
@@ -53,14 +53,14 @@ def option_device(option: DeviceOption) -> str:
 
 
 def operator_device(op: OperatorDef, net: NetDef) -> str:
-    """The device of an operator: its own option's, else the net's, else the CPU."""
+    """Return the device of an operator: its own option's, else the net's, else the CPU."""
     if op.HasField("device_option"):
         return option_device(op.device_option)
     return option_device(net.device_option) if net.HasField("device_option") else CPU
 
 
 def with_net_device(op: OperatorDef, net: NetDef) -> OperatorDef:
-    """The operator, with the device option of its net unless it has its own."""
+    """Return the operator, with the device option of its net unless it has its own."""
     if op.HasField("device_option") or not net.HasField("device_option"):
         return op
     placed = OperatorDef()

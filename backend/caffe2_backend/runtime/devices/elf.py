@@ -30,7 +30,7 @@ class _Segment(NamedTuple):
 
 
 def needed_libraries(path: Path) -> tuple[str, ...]:
-    """The names of the shared libraries that the loader must find for a library, in order.
+    """Return the names of the shared libraries that the loader must find for a library, in order.
 
     Raises ValueError if the file is not a 64-bit little-endian ELF file with a dynamic section.
     """

@@ -69,7 +69,7 @@ class Plan:
         return tuple(step for step in self.steps if isinstance(step, Transfer))
 
     def describe(self) -> str:
-        """One line for each run or copy."""
+        """Return one line for each run or copy."""
         lines = []
         for step in self.steps:
             if isinstance(step, DeviceRun):
@@ -142,7 +142,7 @@ def _greedy(start: str, devices: Sequence[str], moves: Sequence[bool], after: Se
 def _ready(
     device: str, waiting: Mapping[int, set[int]], done: set[int], devices: Sequence[str], moves: Sequence[bool]
 ) -> list[int]:
-    """The operators that can run on a device now without switching, in net order."""
+    """Return the operators that can run on a device now without switching, in net order."""
     found: list[int] = []
     have = set(done)
     for i, needed in waiting.items():
@@ -153,7 +153,7 @@ def _ready(
 
 
 def _dependencies(ops: Sequence[OpEffects]) -> list[set[int]]:
-    """The operators that must run before each: writers of blobs that it reads or writes, readers of those it writes."""
+    """Return what must run before each operator: writers of blobs it reads or writes, readers of those it writes."""
     writer: dict[str, int] = {}
     readers: dict[str, list[int]] = {}
     result: list[set[int]] = []
@@ -211,7 +211,7 @@ def _require_copies(view: NetView, effects: Sequence[OpEffects], devices: list[s
 
 
 def _with_copies(steps: Iterable[DeviceRun | Transfer], effects: Sequence[OpEffects]) -> Iterator[DeviceRun | Transfer]:
-    """The steps, with the copies of blobs that a run reads and one on another device wrote."""
+    """Yield the steps, with the copies of blobs that a run reads and one on another device wrote."""
     location: dict[str, str] = {}
     for step in steps:
         if isinstance(step, DeviceRun):

@@ -87,7 +87,7 @@ class StagedProgram:
         return sum(stage.conversions for stage in self._stages if isinstance(stage, Program))
 
     def collect(self, blobs: Blobs) -> dict[str, Value]:
-        """The blobs that the net reads. Raises NoBlobError if one is missing that it reads in any case."""
+        """Return the blobs that the net reads. Raises NoBlobError if one is missing that it reads in any case."""
         given: dict[str, Value] = {}
         for name in (*self.interface.needs, *self.interface.may_need):
             value = value_of(name, blobs)

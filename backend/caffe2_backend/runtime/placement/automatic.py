@@ -75,7 +75,7 @@ class PlacedProgram:
         return self._whole.updates_in_place or any(program.updates_in_place for program in self._cut.values())
 
     def collect(self, blobs: Blobs) -> dict[str, Value]:
-        """The blobs that the net reads. Raises NoBlobError if one is missing that it reads in any case."""
+        """Return the blobs that the net reads. Raises NoBlobError if one is missing that it reads in any case."""
         return next(iter(self._cut.values()), self._whole).collect(blobs)
 
     def run(
@@ -134,7 +134,7 @@ class PlacedProgram:
 
 
 def with_objects(net: NetDef, reasons: Mapping[int, str]) -> dict[int, str]:
-    """The operators on the host, with those that share an object with one: objects do not move between devices."""
+    """Return the operators on the host, with those that share objects: objects do not move between devices."""
     found = dict(reasons)
     shared = {name for op in net.op for name in object_outputs(op)}
     touching = {name: [i for i, op in enumerate(net.op) if name in (*op.input, *op.output)] for name in sorted(shared)}

@@ -44,7 +44,7 @@ class GpuProgram(Program):
         return lowered
 
     def _compute(self, name: str, given: Mapping[str, Value], run: int) -> Mapping[str, Tensor]:
-        """Blobs of an earlier run: it ran on the GPU, so that they are computed there, too."""
+        """Return blobs of an earlier run: it ran on the GPU, so that they are computed there, too."""
         with self._lock:
             self._refuses = False
             try:

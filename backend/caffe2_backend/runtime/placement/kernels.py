@@ -31,7 +31,7 @@ class Kernel:
 
 
 def missing_kernel(node: ir.Node, opsets: Mapping[str, int]) -> str:
-    """Why the CUDA provider does not run a node, as the end of a sentence; empty if it does.
+    """Return why the CUDA provider does not run a node, as the end of a sentence; empty if it does.
 
     A type that is not known is taken for one that it has.
 
@@ -70,7 +70,7 @@ def _table() -> Mapping[str, Sequence[Kernel]]:
 
 
 def _types(node: ir.Node, schema: onnx.defs.OpSchema) -> Iterator[tuple[str, str]]:
-    """The element types of a node's operands, by the type parameters of its operator, where they are known."""
+    """Yield the element types of a node's operands, by the type parameters of its operator, where they are known."""
     for values, formals in ((node.inputs, schema.inputs), (node.outputs, schema.outputs)):
         for position, value in enumerate(values):
             formal = formals[min(position, len(formals) - 1)] if formals else None
@@ -109,7 +109,7 @@ def _is_set(node: ir.Node, name: str) -> bool:
 
 
 def _activations(node: ir.Node) -> str:
-    """The activations, where they are others than cuDNN's."""
+    """Return the activations, where they are others than cuDNN's."""
     given = node.attributes.get("activations")
     functions = [text.lower() for text in given.as_strings()] if given is not None else []
     usual = [name.lower() for name in RECURRENT[node.op_type].activations]

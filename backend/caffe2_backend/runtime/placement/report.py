@@ -33,7 +33,7 @@ class Placement:
     copies: tuple[str, ...] = ()
 
     def describe(self) -> str:
-        """A line for each fact."""
+        """Return a line for each fact."""
         lines = [f"{self.operators - len(self.on_host)} of {self.operators} operators run on {self.device}"]
         lines += [f"{found.location} stays on the host: {found.reason}" for found in self.on_host]
         lines += [f"{blob} is copied to {device}" for blob, device in self.transfers]

@@ -45,20 +45,20 @@ class CollectingFrame:
         return self
 
     def draw_seed(self) -> int:
-        """A seed for the random fills of one run."""
+        """Return a seed for the random fills of one run."""
         return self._frame.draw_seed()
 
     def get(self, name: str, /) -> Value | DeferredBlob | None:
-        """The blob's value, or how to compute it; None if it does not exist."""
+        """Return the blob's value, or how to compute it; None if it does not exist."""
         found = self._written.get(name)
         return self._blobs.get(name) if found is None else found
 
     def names(self) -> set[str]:
-        """Those of the frame, and what was written."""
+        """Return the names of the frame, and what was written."""
         return self._frame.names() | set(self._written)
 
     def own_names(self) -> set[str]:
-        """Those of the frame, and what was written."""
+        """Return the own names of the frame, and what was written."""
         return self._frame.own_names() | set(self._written)
 
     def clear(self, name: str, /) -> None:

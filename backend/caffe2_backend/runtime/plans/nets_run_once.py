@@ -38,7 +38,7 @@ class NetsRunOnce:
             self._kept = OrderedDict()
 
     def shared(self, net: NetDef) -> PreparedNet:
-        """The net, prepared; what its operators keep from run to run is shared by all who run it."""
+        """Return the net, prepared; what its operators keep from run to run is shared by all who run it."""
         if is_init_net(net):
             return self._prepare(net)
         key = net.SerializeToString(deterministic=True)
@@ -47,7 +47,7 @@ class NetsRunOnce:
 
     @contextmanager
     def lent(self, net: NetDef) -> Iterator[PreparedNet]:
-        """The net, prepared, for one run; another run meanwhile gets its own if operators keep something."""
+        """Yield the net, prepared, for one run; another run meanwhile gets its own if operators keep something."""
         init = is_init_net(net)
         key = b"" if init else net.SerializeToString(deterministic=True)
         with self._lock:

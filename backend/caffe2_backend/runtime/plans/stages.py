@@ -180,7 +180,7 @@ def _is_walked(op: OpView) -> bool:
 
 
 def _groups(net: NetDef) -> Iterator[Sequence[OpView]]:
-    """The operators of each stage, in order."""
+    """Yield the operators of each stage, in order."""
     group: list[OpView] = []
     for op in NetView(net).ops:
         if is_host_operator(op.proto) or _is_walked(op):
@@ -195,7 +195,7 @@ def _groups(net: NetDef) -> Iterator[Sequence[OpView]]:
 
 
 def _part(net: NetDef, group: Sequence[OpView], declared: set[str]) -> NetDef:
-    """A net of some operators."""
+    """Return a net of some operators."""
     part = NetDef(name=net.name, op=[op.proto for op in group], arg=net.arg)
     if net.HasField("device_option"):
         part.device_option.CopyFrom(net.device_option)
@@ -205,6 +205,6 @@ def _part(net: NetDef, group: Sequence[OpView], declared: set[str]) -> NetDef:
 
 
 def _kept(effects: NetEffects, group: Sequence[OpView]) -> set[str]:
-    """The blobs that a stage must return: those that later stages read, or the first ones in the next run."""
+    """Return the blobs that a stage must return: those that later stages read, or the first ones in the next run."""
     later = effects.ops[group[-1].index + 1 :]
     return {*effects.found, *(name for op in later for name in op.found)}

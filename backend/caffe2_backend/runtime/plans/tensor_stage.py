@@ -110,7 +110,7 @@ class TensorStage:
                 raise error from None  # with all findings
 
     def _named(self, failure: RunError, op: OpView) -> RunError:
-        """The error of an operator, with its location and inputs."""
+        """Return the error of an operator, with its location and inputs."""
         if failure.operator is not None:
             return failure
         here = Location(self._location.net, op.index, op.type, op.name, self._location.path)
@@ -119,7 +119,7 @@ class TensorStage:
         return named
 
     def _without_overwritten(self, results: Results, given: Mapping[str, Value], blobs: Blobs) -> Results:
-        """The results without states that were fed, or written by a net that does not read them, during the run.
+        """Return the results without states that were fed, or written by a net that does not read them, during the run.
 
         They keep the newer values, as if the run had ended before: no feed is lost.
         """

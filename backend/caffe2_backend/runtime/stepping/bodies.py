@@ -64,11 +64,11 @@ class InnerFrame:
         return self
 
     def draw_seed(self) -> int:
-        """A seed for the random fills of one run."""
+        """Return a seed for the random fills of one run."""
         return self._outer.draw_seed()
 
     def get(self, name: str, /) -> Value | DeferredBlob | None:
-        """The blob's value, or how to compute it; None if it does not exist."""
+        """Return the blob's value, or how to compute it; None if it does not exist."""
         if name in self.views:
             return self.views[name].copy()
         if name in self._bound:
@@ -90,12 +90,12 @@ class InnerFrame:
                 self._outer.commit(results_of(self._bound[name], known))
 
     def names(self) -> set[str]:
-        """The names of all blobs that are found here."""
+        """Return the names of all blobs that are found here."""
         inner = {*self.own, *self.views, *self._bound}
         return inner if self._sealed else inner | self._outer.names()
 
     def own_names(self) -> set[str]:
-        """The names of the blobs that are here, and not around it."""
+        """Return the names of the blobs that are here, and not around it."""
         return {*self.own, *self.views}
 
     def clear(self, name: str, /) -> None:
@@ -197,7 +197,7 @@ class BodyRunner:
 
     @staticmethod
     def _states(control: RecurrentNetwork, frame: Frame, here: Location, steps: int, batch: int) -> dict[str, Array]:
-        """States with their initial rows, and scratches."""
+        """Return states with their initial rows, and scratches."""
         states = {}
         for state in control.spec.states:
             initial = _array(frame, control.op.inputs[state.initial], here)
