@@ -47,7 +47,7 @@ def describe_inputs(
 
 
 def describe_proto(model: onnx.ModelProto, described: Mapping[str, TensorInfo]) -> onnx.ModelProto:
-    """A model with descriptions of its inputs; the given one is not changed. Raises as :func:`describe_inputs`."""
+    """Return a model with descriptions of its inputs, not changing the given one. Raises as :func:`describe_inputs`."""
     if not described:
         return model
     weights = {tensor.name for tensor in model.graph.initializer}
@@ -63,7 +63,7 @@ def describe_proto(model: onnx.ModelProto, described: Mapping[str, TensorInfo]) 
 
 
 def sizes_hint(inputs: Iterable[ir.Value]) -> str:
-    """What to type to fix the sizes of a graph's inputs; empty if no tensor among them has open dims."""
+    """Return what to type to fix the sizes of a graph's inputs; empty if no tensor among them has open dims."""
     examples = {str(value.name): _example(value) for value in inputs if _is_open(value)}
     if not examples:
         return ""
@@ -105,7 +105,7 @@ def _plain(dim: int | ir.SymbolicDim | None) -> Dim:
 
 
 def _unknown(name: str, names: Sequence[str]) -> str:
-    """Why an input cannot be described, with the inputs that exist, the nearest first."""
+    """Return why an input cannot be described, with the inputs that exist, the nearest first."""
     return f"the model has no input {name!r}: its inputs are {', '.join(map(repr, nearest_first(names, [name])))}"
 
 
@@ -121,5 +121,5 @@ def _example(value: ir.Value) -> TensorInfo:
 
 
 def _dtype(dtype: ir.DataType) -> str:
-    """The name of an element type as users write it."""
+    """Return the name of an element type as users write it."""
     return "string" if dtype == ir.DataType.STRING else dtype.numpy().name

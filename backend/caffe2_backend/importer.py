@@ -84,7 +84,7 @@ class ImportedModel:
 
 
 def import_model(onnx_model: OnnxModel, options: ImportOptions) -> ImportedModel:
-    """:func:`to_netdef` with its options as one object, and a count of restored operators."""
+    """Convert as :func:`to_netdef`, with its options as one object, and count restored operators."""
     with CollectorPaused():
         loaded = load_ir(onnx_model, options.base_dir)
         inputs = tuple(str(value.name) for value in loaded.graph.inputs)
@@ -96,7 +96,7 @@ def import_model(onnx_model: OnnxModel, options: ImportOptions) -> ImportedModel
 
 
 def _begin(model: ir.Model, options: ImportOptions) -> Import:
-    """The state before the first pass, which owns the model."""
+    """Return the state before the first pass, which owns the model."""
     for value in model.graph.inputs:
         if value.name in options.required and value.is_initializer():
             del model.graph.initializers[value.name]

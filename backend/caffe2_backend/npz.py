@@ -53,7 +53,7 @@ def write_npz(path: AnyPath, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
 
 
 def _as_text(strings: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Strings as text; bytes that are not UTF-8 become surrogates, as those of paths do."""
+    """Return strings as text; bytes that are not UTF-8 become surrogates, as those of paths do."""
     texts = [
         value.decode(errors="surrogateescape") if isinstance(value, bytes) else str(value) for value in strings.ravel()
     ]
@@ -91,7 +91,7 @@ def _read_array(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: AnyPath) 
 
 
 def _read_content(stream: IO[bytes], expected: int, path: AnyPath) -> bytearray:
-    """As many bytes, or those that there are, one more among them. Raises BridgeError if there is not enough memory."""
+    """Read as many bytes, or those that there are, and one more. Raises BridgeError if there is not enough memory."""
     try:
         return bytearray(stream.read(expected + 1))
     except MemoryError:

@@ -60,7 +60,7 @@ class Caffe2Rep(ProcessBound, BackendRep):
         return outputs
 
     def _named(self, values: Sequence[Any]) -> dict[str, Any]:
-        """Values in the graph's order, by name."""
+        """Return values in the graph's order, by name."""
         for names in (self._required, self._inputs):
             if len(names) == len(values):
                 return dict(zip(names, values, strict=True))
@@ -69,7 +69,7 @@ class Caffe2Rep(ProcessBound, BackendRep):
         raise RunError(f"the model has {own} inputs{optional}, and {len(values)} values were given")
 
     def _taking(self, replaced: frozenset[str]) -> OnnxSession:
-        """The session in which these defaults are replaced."""
+        """Return the session in which these defaults are replaced."""
         with self._lock:
             if replaced not in self._sessions:
                 imported = import_model(self._source, replace(self._options, required=replaced))
@@ -78,7 +78,7 @@ class Caffe2Rep(ProcessBound, BackendRep):
 
 
 def _session(model: Model, device: str) -> OnnxSession:
-    """A session for a net, whose parameters are constants."""
+    """Return a session for a net, whose parameters are constants."""
     converted = convert(model, options=ExportOptions(defaults=False))
     return OnnxSession(to_proto(converted).SerializeToString(), device)
 

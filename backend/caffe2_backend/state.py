@@ -52,6 +52,6 @@ class Import:
     findings: tuple[Diagnostic, ...] = ()
 
     def fingerprint(self) -> Hashable:
-        """A value that differs after a change of the model, the net or the diagnostics; weights are not read."""
+        """Return a value that differs after a change of the model, the net or the diagnostics; weights are not read."""
         net = None if self.net is None else self.net.SerializeToString(deterministic=True)
         return model_fingerprint(self.model), net, tuple(self.parameters), tuple(self.quantized), self.findings

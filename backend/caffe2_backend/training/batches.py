@@ -23,11 +23,11 @@ class Batches(Protocol):
         ...
 
     def __len__(self) -> int:
-        """How many batches there are."""
+        """Return how many batches there are."""
         ...
 
     def batch(self, step: int) -> dict[str, Array]:
-        """The arrays of a step, counted from 0."""
+        """Return the arrays of a step, counted from 0."""
         ...
 
 
@@ -41,11 +41,11 @@ class RowBatches:
     open_dims: bool = True
 
     def __len__(self) -> int:
-        """How many batches there are."""
+        """Return how many batches there are."""
         return self.rows // self.size
 
     def batch(self, step: int) -> dict[str, Array]:
-        """The rows of a step."""
+        """Return the rows of a step."""
         start = step % len(self) * self.size
         return {name: array[start : start + self.size] for name, array in self.arrays.items()}
 
@@ -58,11 +58,11 @@ class StepBatches:
     open_dims: bool = False
 
     def __len__(self) -> int:
-        """How many batches there are."""
+        """Return how many batches there are."""
         return len(self.steps)
 
     def batch(self, step: int) -> dict[str, Array]:
-        """The arrays of a step."""
+        """Return the arrays of a step."""
         return dict(self.steps[step % len(self.steps)])
 
 

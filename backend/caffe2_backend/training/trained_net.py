@@ -12,12 +12,12 @@ from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
 
 def random_fills(model: Model) -> tuple[str, ...]:
-    """The blobs that the init net fills with random numbers."""
+    """Return the blobs that the init net fills with random numbers."""
     return tuple(name for op in model.init_net.op if op.type in RANDOM for name in op.output)
 
 
 def with_values(model: Model, values: Mapping[str, Array]) -> Model:
-    """The model whose init net gives blobs other values; everything else in the init net stays.
+    """Return the model whose init net gives blobs other values; everything else in the init net stays.
 
     A fill of ``values`` takes the place of the first operator that writes only such blobs; what other operators write,
     too, is filled at the end.

@@ -28,7 +28,7 @@ class Trainer(Protocol):
     candidates: tuple[str, ...]
 
     def input_types(self) -> Mapping[str, str]:
-        """What is known of the inputs, as text."""
+        """Return what is known of the inputs, as text."""
         ...
 
     def step(self, batch: Mapping[str, Array]) -> None:
@@ -36,11 +36,11 @@ class Trainer(Protocol):
         ...
 
     def output(self, name: str) -> Array:
-        """An output of the latest step. Raises RunError if it is not a tensor."""
+        """Return an output of the latest step. Raises RunError if it is not a tensor."""
         ...
 
     def state(self) -> dict[str, Array]:
-        """Copies of what the steps update, by name."""
+        """Return copies of what the steps update, by name."""
         ...
 
     def restore(self, state: Mapping[str, Array]) -> None:
@@ -61,7 +61,7 @@ class Trainer(Protocol):
 
 
 def choose_loss(trainer: Trainer, asked: str | None) -> str:
-    """The name of the loss, after a step: the one asked for, that which gradients start from, or the only scalar.
+    """Return the name of the loss after a step: the one asked for, that which gradients start from, or the only scalar.
 
     Raises OptionError if the trainer does not have the output that is asked for, or there are several candidates.
     """
