@@ -56,14 +56,22 @@ def _gradient(op: OpView, value: Any, ids: Array, table: Array) -> Array:
     return np.ascontiguousarray(value).reshape(ids.size, width)
 
 
+def _state(op: OpView, value: Array, table: Array, width: int) -> Array:
+    """Return a state with ``width`` elements for each row of a table. Raises RunError if it has others."""
+    if value.size != len(table) * width:
+        raise RunError(f"{op.type} takes a state of {len(table)} rows of {width} elements, not of {value.shape}")
+    return value.reshape(len(table), width)
+
+
 def _adagrad(op: OpView) -> Update:
     epsilon, decay = _number(op, "epsilon", 1e-5), _number(op, "weight_decay", 0.0)
     by_row = op.type == "RowWiseSparseAdagrad"
 
     def update(tables: Sequence[Array], ids: Array, operands: Sequence[Any]) -> None:
-        table, moment = as_rows(tables[0]), tables[1]
+        table = as_rows(tables[0])
+        moment = _state(op, tables[1], table, 1 if by_row else table.shape[1])
         lr, grads = _first(op, operands, 4), _gradient(op, operands[3], ids, table)
-        kernel, state = (kernels.row_adagrad, moment.reshape(-1)) if by_row else (kernels.adagrad, as_rows(moment))
+        kernel, state = (kernels.row_adagrad, moment[:, 0]) if by_row else (kernels.adagrad, moment)
         kernels.compiled(kernel)(ids, grads, table, state, lr, epsilon, decay)
 
     return update
@@ -75,11 +83,13 @@ def _adam(op: OpView) -> Update:
     by_row = op.type == "RowWiseSparseAdam"
 
     def update(tables: Sequence[Array], ids: Array, operands: Sequence[Any]) -> None:
-        table, first = as_rows(tables[0]), as_rows(tables[1])
+        table = as_rows(tables[0])
+        first = _state(op, tables[1], table, table.shape[1])
+        moment = _state(op, tables[2], table, 1 if by_row else table.shape[1])
         grads = _gradient(op, operands[4], ids, table)
         step = int(_element(op, operands, 6)) + 1
         rate = _first(op, operands, 5) * np.float32(np.sqrt(1 - beta2**step) / (1 - beta1**step))
-        kernel, second = (kernels.row_adam, tables[2].reshape(-1)) if by_row else (kernels.adam, as_rows(tables[2]))
+        kernel, second = (kernels.row_adam, moment[:, 0]) if by_row else (kernels.adam, moment)
         kernels.compiled(kernel)(ids, grads, table, first, second, rate, *rest)
 
     return update
@@ -89,8 +99,8 @@ def _momentum(op: OpView) -> Update:
     factor, nesterov = _number(op, "momentum", 0.0), op.args.flag("nesterov", default=False)
 
     def update(tables: Sequence[Array], ids: Array, operands: Sequence[Any]) -> Array:
-        moment, table = map(as_rows, tables)
-        grads = _gradient(op, operands[0], ids, table)
+        table = as_rows(tables[1])
+        moment, grads = _state(op, tables[0], table, table.shape[1]), _gradient(op, operands[0], ids, table)
         adjusted = np.empty_like(grads)
         lr = _first(op, operands, 2)
         kernels.compiled(kernels.momentum)(ids, grads, moment, table, lr, factor, nesterov, adjusted)
@@ -118,9 +128,10 @@ def _ftrl(op: OpView) -> Update:
     given = len(op.inputs) > 4
 
     def update(tables: Sequence[Array], ids: Array, operands: Sequence[Any]) -> None:
-        table, pairs = map(as_rows, tables)
-        grads = _gradient(op, operands[3], ids, table)
-        inverse = np.float32(1 / float(_first(op, operands, 4) if given else alpha))
+        table = as_rows(tables[0])
+        pairs, grads = _state(op, tables[1], table, 2 * table.shape[1]), _gradient(op, operands[3], ids, table)
+        with np.errstate(divide="ignore"):
+            inverse = np.float32(np.float64(1) / np.float64(_first(op, operands, 4) if given else alpha))
         kernels.compiled(kernels.ftrl)(ids, grads, table, pairs, inverse, *rest)
 
     return update
@@ -132,6 +143,8 @@ def _wngrad(op: OpView) -> Update:
     def update(tables: Sequence[Array], ids: Array, operands: Sequence[Any]) -> None:
         table = as_rows(tables[0])
         lr, grads = _first(op, operands, 4), _gradient(op, operands[3], ids, table)
+        if tables[1].size != 1:
+            raise RunError(f"{op.type} takes one number in blob {op.inputs[1]!r}, not {tables[1].shape}")
         if ids.size:
             kernels.compiled(kernels.wngrad)(ids, grads, table, tables[1].reshape(-1), lr, epsilon)
 

@@ -186,3 +186,26 @@ def test_tables_of_other_types_run_on_onnxruntime() -> None:
     workspace.run_net("step")
     assert workspace.fetch("table").dtype == np.float64  # type: ignore[union-attr]
     assert not np.array_equal(workspace.fetch("table"), before)  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("loops")
+@pytest.mark.parametrize(("name", "state"), [(name, blob) for name, op in UPDATES.items() for blob in op.input
+                                             if blob in {"m", "n", "r", "nz"}])  # fmt: skip
+def test_a_state_of_another_size_changes_nothing(name: str, state: str) -> None:
+    workspace = made(step(UPDATES[name]))
+    workspace.feed(state, np.full((ROWS // 2, WIDTH // 2), 0.1, np.float32))
+    before = workspace.fetch("table")
+    with pytest.raises(RunError, match=r"step\[3\] \w+: .*\(inputs: "):
+        workspace.run_net("step")
+    np.testing.assert_array_equal(workspace.fetch("table"), before)  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("loops")
+def test_a_state_may_have_other_dims() -> None:
+    found = []
+    for shape in ((ROWS, WIDTH, 2), (ROWS * WIDTH * 2,)):
+        workspace = made(step(UPDATES["SparseFtrl"]))
+        workspace.feed("nz", np.full(shape, 0.1, np.float32))
+        workspace.run_net("step")
+        found.append([np.asarray(workspace.fetch(name)).ravel() for name in ("table", "nz")])
+    np.testing.assert_array_equal(*map(np.concatenate, found))
