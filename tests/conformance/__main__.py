@@ -27,14 +27,14 @@ RECURRENT_FORMS: Final = get_args(RecurrentForm)
 
 
 def unmatched(refs: Sequence[CaseRef], groups: Sequence[str]) -> list[str]:
-    """The names of ``groups`` that match none of the cases."""
+    """Return the names of ``groups`` that match none of the cases."""
     return [name for name in groups if not any(is_named(ref, name) for ref in refs)]
 
 
 def select(
     refs: Sequence[CaseRef], groups: Sequence[str], *, gradients: bool, sample: int, executor: str = "onnxruntime"
 ) -> list[CaseRef]:
-    """The cases to check: of the groups asked for (all where none is), every ``sample``-th of each group.
+    """Return the cases to check: of the groups asked for (all where none is), every ``sample``-th of each group.
 
     Without ``gradients``, cases with a gradient operator that has no converter are left out: PyTorch has one for none.
     """
@@ -57,12 +57,12 @@ def select(
 def make_tasks(
     refs: Sequence[CaseRef], executor: str, forms: Sequence[RecurrentForm], opset: int | None = None
 ) -> list[Task]:
-    """One task a case; models, which hold the recurrent nets, once for each recurrent form."""
+    """Return one task a case; models, which hold the recurrent nets, once for each recurrent form."""
     return [Task(ref, executor, form, opset) for form in forms for ref in refs if form == forms[0] or ref.kind != "op"]
 
 
 def with_more_known(tasks: Sequence[Task], *, stored: bool, sizes: bool) -> list[Task]:
-    """The tasks with more told to the conversion: inputs that are stored in the init net, or the sizes of all."""
+    """Return the tasks with more told to the conversion: inputs stored in the init net, or the sizes of all."""
     told = [replace(task, with_sizes=True) for task in tasks] if sizes else list(tasks)
     return [replace(task, stored=names) for task in told for names in stored_forms(task.ref)] if stored else told
 
@@ -153,7 +153,7 @@ def main(
 
 
 def _groups_changed_since(commit: str | None) -> list[str]:
-    """The operator types whose conversion differs from a commit's, those that have cases; none without a commit."""
+    """Return the operator types with cases whose conversion differs from a commit's; none without a commit."""
     from conformance.changed import changed_operators
 
     if commit is None:
@@ -188,7 +188,7 @@ def _show(corpus: Path, name: str) -> None:
 
 
 def _run(tasks: Sequence[Task], jobs: int) -> list[Result]:
-    """Every task's result, in the tasks' order, with a count on a terminal while they run."""
+    """Return every task's result, in the tasks' order, with a count on a terminal while they run."""
     found: dict[str, Result] = {}
     with Pool(min(jobs, len(tasks))) as pool:
         for result in pool.run(tasks):

@@ -26,7 +26,7 @@ _CONVERTING: Final = ("bridge", "frontend")
 
 
 def changed_operators(commit: str) -> set[str]:
-    """The operator types whose converters differ from a commit's, or use what does; all where every export uses it.
+    """Return the operator types whose converters differ from a commit's or use what does; all where all exports do.
 
     Raises:
         ValueError: git does not know the commit.
@@ -44,7 +44,7 @@ def changed_operators(commit: str) -> set[str]:
 
 
 def definitions(tree: ast.Module) -> dict[str, list[ast.stmt]]:
-    """The outermost statements of a module by the names that they bind, imports left out."""
+    """Return the outermost statements of a module by the names that they bind, imports left out."""
     found: dict[str, list[ast.stmt]] = {}
     for statement in tree.body:
         match statement:
@@ -66,7 +66,7 @@ def _is_bound(node: ast.Name) -> bool:
 
 
 def uses_of(trees: Mapping[str, ast.Module]) -> nx.DiGraph[Definition]:
-    """The definitions of modules, with an edge from each to those that it names."""
+    """Return the definitions of modules, with an edge from each to those that it names."""
     graph: nx.DiGraph[Definition] = nx.DiGraph()
     imports = _imports_of(trees)
     for module, tree in trees.items():
@@ -82,7 +82,7 @@ def uses_of(trees: Mapping[str, ast.Module]) -> nx.DiGraph[Definition]:
 
 
 def _imports_of(trees: Mapping[str, ast.Module]) -> dict[str, dict[str, Definition]]:
-    """The names that each module imports from others of these, followed through modules that pass them on."""
+    """Return the names that each module imports from others of these, followed through modules that pass them on."""
     direct = {
         module: {
             alias.asname or alias.name: (node.module, alias.name)
@@ -101,7 +101,7 @@ def _imports_of(trees: Mapping[str, ast.Module]) -> dict[str, dict[str, Definiti
 
 
 def _differing(module: str, path: Path, tree: ast.Module, commit: str) -> set[Definition]:
-    """The definitions of a module whose source differs from that of a commit, comments and line breaks apart."""
+    """Return the definitions of a module whose source differs from that of a commit, comments and line breaks apart."""
     old = _git("show", f"{commit}:{path.relative_to(ROOT)}", missing="")
     before, now = definitions(ast.parse(old)), definitions(tree)
     return {(module, name) for name in now if _dumped(now[name]) != _dumped(before.get(name, []))}

@@ -138,7 +138,7 @@ class Checker:
         return plain if plain.status is passed else replace(plain, detail=f"{UNOPTIMIZED}: {plain.detail}")
 
     def _load(self, task: Task, case: Case) -> Runnable:
-        """The case's net, exported with ranks only unless the task says otherwise.
+        """Return the case's net, exported with ranks only unless the task says otherwise.
 
         One export with ranks serves all cases of a model: no size may be in it.
         """
@@ -201,7 +201,7 @@ def convert_case(
 
 
 def declared(case: Case, name: str, *, with_sizes: bool) -> tuple[Any, ...]:
-    """What the conversion is told of an input: (dtype, shape), and (scale, zero point) where it is an Int8 tensor."""
+    """Return what the conversion is told of an input: (dtype, shape), and (scale, zero point) of an Int8 tensor."""
     array = case.inputs[name]
     dtype = np.dtype(np.str_) if array.dtype == object else array.dtype
     shape = list(array.shape) if with_sizes else [None] * array.ndim

@@ -19,7 +19,7 @@ HALF_ATOL: Final = 1e-3
 def mismatches(
     expected: Mapping[str, Array], actual: Mapping[str, Array], *, rtol: float = RTOL, atol: float = ATOL
 ) -> list[str]:
-    """What differs, one text an output that does; empty where all agree.
+    """Return what differs, one text an output that does; empty where all agree.
 
     Shape and dtype are exact; so are integers, bools and strings. Floats agree within ``rtol`` and ``atol``, float16
     within ``HALF_RTOL`` and ``HALF_ATOL`` where those are more, unless both are 0; NaN equals NaN and an infinity
@@ -56,7 +56,7 @@ def _mismatch(expected: Array, actual: Array, rtol: float, atol: float) -> str:
 
 
 def _kind_mismatch(expected: Array, actual: Array) -> str:
-    """A difference of dtype or shape. Strings are objects in one runtime and text in another."""
+    """Return a difference of dtype or shape. Strings are objects in one runtime and text in another."""
     text = {"O", "U", "S", "T"}
     if expected.dtype != actual.dtype and not {expected.dtype.kind, actual.dtype.kind} <= text:
         return f"dtype {actual.dtype}, expected {expected.dtype}"

@@ -64,7 +64,7 @@ class Case:
 
 
 def find_cases(corpus: Path) -> list[CaseRef]:
-    """Every case below ``corpus`` (a folder, one case file, or one model's folder), in a fixed order.
+    """Return every case below ``corpus`` (a folder, one case file, or one model's folder), in a fixed order.
 
     Case files that hold refusals (``errors.npz``) and recorded training programs are no conformance cases and are left
     out. Raises FileNotFoundError where ``corpus`` does not exist.
@@ -86,12 +86,12 @@ def find_cases(corpus: Path) -> list[CaseRef]:
 
 
 def read_case(ref: CaseRef) -> Case:
-    """The case itself. Raises KeyError where the recording is incomplete."""
+    """Return the case itself. Raises KeyError where the recording is incomplete."""
     return _read_model_case(ref) if ref.kind == "model" else _read_file_case(ref)
 
 
 def read_net(ref: CaseRef) -> NetDef:
-    """The net of a case alone, as it was recorded: much faster where the arrays are not needed."""
+    """Return the net of a case alone, as it was recorded: much faster where the arrays are not needed."""
     if ref.kind == "model":
         return _model_nets(ref.path)[0]
     return _net_of(_file_meta(ref.path)[ref.index], _archive(ref.path)[f"{ref.index:03d}/proto"].tobytes())
@@ -159,7 +159,7 @@ def _model_cases(folder: Path, corpus: Path) -> Iterator[CaseRef]:
 
 @lru_cache(maxsize=4)
 def _archive(path: Path) -> NpzFile:
-    """The arrays of a file by name, each read when it is asked for: one case needs a few of hundreds."""
+    """Return the arrays of a file by name, each read when it is asked for: one case needs a few of hundreds."""
     archive: NpzFile = np.load(io.BytesIO(path.read_bytes()), allow_pickle=False)
     return archive
 
@@ -213,7 +213,7 @@ def _read_file_case(ref: CaseRef) -> Case:
 
 
 def text_array(shape: list[int], values: list[str]) -> Array:
-    """A string tensor: an array of dtype object that holds str."""
+    """Return a string tensor: an array of dtype object that holds str."""
     array = np.empty(len(values), dtype=object)
     array[:] = values
     return array.reshape(shape)

@@ -24,7 +24,7 @@ class Runnable(Protocol):
     """A loaded model."""
 
     def run(self, inputs: Mapping[str, Array]) -> list[Array]:
-        """The model's outputs, in graph order, for inputs by blob name; inputs that the graph lacks are not fed."""
+        """Return the model's outputs, in graph order, for inputs by blob name; what the graph lacks is not fed."""
         ...
 
 
@@ -52,7 +52,7 @@ class OnnxRuntime:
         self._seconds = seconds
 
     def run(self, inputs: Mapping[str, Array]) -> list[Array]:
-        """See Runnable."""
+        """Run as Runnable says."""
         self._guard.check(inputs)
         fed = {name: inputs[name] for name in self._names}
         values = self._session.run(None, fed) if self._seconds is None else self._run_until(fed, self._seconds)
@@ -92,13 +92,13 @@ class Reference:
         self._names = [value.name for value in model.graph.input if value.name not in weights]
 
     def run(self, inputs: Mapping[str, Array]) -> list[Array]:
-        """See Runnable."""
+        """Run as Runnable says."""
         outputs = self._evaluator.run(None, {name: inputs[name] for name in self._names})
         return [np.asarray(value) for value in outputs]
 
 
 def run_in_workspace(case: Case) -> list[Array]:
-    """The case's outputs, fetched after its operator or net ran in a workspace where its inputs were fed."""
+    """Return the case's outputs, fetched after its operator or net ran in a workspace where its inputs were fed."""
     workspace = Workspace(options=SessionOptions(threads=1))
     if case.init_net is not None:
         workspace.run_net_once(case.init_net)
@@ -113,7 +113,7 @@ def run_in_workspace(case: Case) -> list[Array]:
 
 
 def run_in_pytorch(case: Case) -> list[Array]:
-    """The case's outputs, computed by the module of its net. Raises ConversionError where PyTorch refuses an operator.
+    """Return the case's outputs, computed by the module of its net. Raises ConversionError if an operator is refused.
 
     Without gradients: Caffe2 computes with arrays that nothing differentiates.
     """
@@ -137,14 +137,14 @@ def run_in_pytorch(case: Case) -> list[Array]:
 
 
 def _of_module(value: Any, case: Case, name: str) -> Array:
-    """The array of an output of a module: a tensor, strings, or an Int8 tensor of a tensor."""
+    """Return the array of an output of a module: a tensor, strings, or an Int8 tensor of a tensor."""
     if isinstance(value, Int8Tensor):
         return _plain(value._replace(data=np.asarray(value.data)), case, name)
     return np.asarray(value)
 
 
 def _plain(value: Array | Int8Tensor | bytes, case: Case, name: str) -> Array:
-    """The array; of an Int8 tensor its integers, once its scale and zero point are those recorded."""
+    """Return the array; of an Int8 tensor its integers, once its scale and zero point are those recorded."""
     if isinstance(value, Int8Tensor):
         expected = case.quantized[name]
         if not np.allclose((value.scale, value.zero_point), expected):

@@ -61,7 +61,7 @@ class Outcome:
 
 
 def typed_inputs(findings: Iterable[Diagnostic]) -> dict[str, tuple[Any, ...]]:
-    """The inputs as the hints say to type them on the command line; of two for one input, the first.
+    """Return the inputs as the hints say to type them on the command line; of two for one input, the first.
 
     Raises ValueError if a text cannot be parsed, or the spelling in Python describes something else.
     """
@@ -130,7 +130,7 @@ def _typed_again(name: str, model: Model, typed: Described, recorded: Mapping[st
 
 
 def interface(model: onnx.ModelProto) -> list[tuple[str, int, int]]:
-    """The names, element types and ranks of inputs and outputs."""
+    """Return the names, element types and ranks of inputs and outputs."""
     values = [*model.graph.input, *model.graph.output]
     return [(v.name, v.type.tensor_type.elem_type, len(v.type.tensor_type.shape.dim)) for v in values]
 
@@ -148,7 +148,7 @@ def _others(typed: Described, recorded: Mapping[str, Array]) -> Iterator[str]:
 
 
 def corpus_outcomes(corpus: Path, kind: str = "", every: int = 1) -> Iterator[Outcome]:
-    """The outcomes of recorded cases: of a kind (op, net, model; all where it is empty), one in ``every``."""
+    """Yield the outcomes of recorded cases: of a kind (op, net, model; all where it is empty), one in ``every``."""
     refs = [ref for ref in find_cases(corpus) if not ref.gradients and kind in ("", ref.kind)]
     for ref in refs[::every]:
         case = read_case(ref)
@@ -156,7 +156,7 @@ def corpus_outcomes(corpus: Path, kind: str = "", every: int = 1) -> Iterator[Ou
 
 
 def folder_outcomes(folder: Path) -> Iterator[Outcome]:
-    """The outcomes of the nets in a folder of files."""
+    """Yield the outcomes of the nets in a folder of files."""
     known = read_known()
     for path in find_nets(folder):
         name = path.relative_to(folder).as_posix()

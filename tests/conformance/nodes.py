@@ -25,7 +25,7 @@ class Plainest:
 
 
 def count_nodes(ref: CaseRef) -> int | None:
-    """The nodes of a case's export, which knows ranks only, or sizes where it asks for them; None if it is refused."""
+    """Return the nodes of a case's export, knowing ranks only, or sizes where it asks for them; None if refused."""
     from caffe2_frontend.interop.bodies import proto_nodes
 
     case = read_case(ref)
@@ -39,7 +39,7 @@ def count_nodes(ref: CaseRef) -> int | None:
 
 
 def plainest_cases(counts: Mapping[CaseRef, int | None]) -> dict[str, Plainest]:
-    """The plainest case of each operator, by operator type; of several the first by id."""
+    """Return the plainest case of each operator, by operator type; of several the first by id."""
     found: dict[str, Plainest] = {}
     for ref, nodes in sorted(counts.items(), key=lambda pair: pair[0].id):
         if ref.kind != "op" or nodes is None or ref.id in OUTSIDE:
@@ -50,7 +50,7 @@ def plainest_cases(counts: Mapping[CaseRef, int | None]) -> dict[str, Plainest]:
 
 
 def read_nodes(path: Path = NODES) -> dict[str, Plainest]:
-    """The pinned table."""
+    """Return the pinned table."""
     return {group: Plainest(*pair) for group, pair in json.loads(path.read_text(encoding="utf-8")).items()}
 
 

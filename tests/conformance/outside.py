@@ -200,7 +200,7 @@ _CASES: Final[Mapping[str, Mapping[str, str]]] = {
 
 
 def _ids(group: str, numbers: str) -> Iterator[str]:
-    """The ids of the cases of a file."""
+    """Yield the ids of the cases of a file."""
     for part in numbers.split():
         first, _, last = part.partition("-")
         yield from (f"{group}/{number:03}" for number in range(int(first), int(last or first) + 1))

@@ -26,12 +26,12 @@ class Checks(Protocol[T_contra, R_co]):
     """What a worker does with each task."""
 
     def check(self, task: T_contra, /) -> R_co:
-        """The result of one task."""
+        """Return the result of one task."""
         ...
 
 
 def _serve(tasks: Connection, make_checker: Callable[[], Checks[T, R]]) -> None:
-    """A worker's life: None when it is ready, then one result for each task, until the other end hangs up."""
+    """Send None when ready, then one result for each task, until the other end hangs up."""
     checker = make_checker()
     tasks.send(None)
     while True:
@@ -72,7 +72,7 @@ class _Worker(Generic[T, R]):
         self.connection.send(self.current)
 
     def result(self) -> R | None:
-        """The result of the current task, which has arrived, or the process's death in its stead.
+        """Return the result of the current task, which has arrived, or the process's death in its stead.
 
         None if the process has only become ready.
         """
@@ -141,7 +141,7 @@ class WorkerPool(Generic[T, R]):
             worker.stop()
 
     def run(self, tasks: Iterable[T]) -> Iterator[R]:
-        """The result of every task, as they come. Consecutive tasks of one group stay with one worker."""
+        """Yield the result of every task, as they come. Consecutive tasks of one group stay with one worker."""
         batches = (list(batch) for _, batch in groupby(tasks, key=self._group))
         while True:
             for worker in self._workers:

@@ -51,12 +51,12 @@ class Recorded:
 
 
 def generator(seed: int) -> np.random.Generator:
-    """Random numbers that are the same at every recording."""
+    """Return a generator of random numbers that are the same at every recording."""
     return np.random.default_rng(seed)
 
 
 def operator(op_type: str, inputs: Sequence[str], outputs: Sequence[str], **args: ArgumentValue) -> OperatorDef:
-    """An operator. Arguments: int or bool, float, str or bytes, a net, or a list of ints, floats or strings."""
+    """Return an operator. Arguments: int or bool, float, str or bytes, a net, or a list of ints, floats or strings."""
     return OperatorDef(
         type=op_type, input=inputs, output=outputs, arg=[_argument(name, value) for name, value in args.items()]
     )
@@ -70,7 +70,7 @@ def case(
     args: Mapping[str, ArgumentValue] | None = None,
     quantized: Mapping[str, Quantization] | None = None,
 ) -> Spec:
-    """A case of one operator that reads ``inputs`` in their order. ``quantized``: which of them are Int8 tensors."""
+    """Return a case of one operator that reads ``inputs`` in order. ``quantized``: which of them are Int8 tensors."""
     op = operator(op_type, list(inputs), outputs, **(args or {}))
     return Spec("op", NetDef(op=[op]), inputs, quantized or {})
 
@@ -78,7 +78,7 @@ def case(
 def net(
     ops: Sequence[OperatorDef], inputs: Mapping[str, Array], *, quantized: Mapping[str, Quantization] | None = None
 ) -> Spec:
-    """A case of several operators."""
+    """Return a case of several operators."""
     return Spec("net", NetDef(op=ops, external_input=list(inputs)), inputs, quantized or {})
 
 
@@ -103,7 +103,7 @@ def _argument(name: str, value: ArgumentValue) -> Argument:
 
 
 def read_spec(path: Path) -> list[Spec]:
-    """The cases that a spec file lists. The file is Python of the developer's own, and is run.
+    """Return the cases that a spec file lists. The file is Python of the developer's own, and is run.
 
     Raises ValueError where it assigns no ``CASES``.
     """
@@ -144,7 +144,7 @@ def record(spec_path: Path, folder: Path) -> list[str]:
 
 
 def spec_name(path: Path) -> str:
-    """The name under which a spec's cases are recorded: its file's, with ``gradients`` in front of those.
+    """Return the name under which a spec's cases are recorded: its file's, with ``gradients`` in front of those.
 
     The folders of families below ``specs`` are no part of it, so that a spec may move. Raises ValueError if two have
     one name.
@@ -168,7 +168,7 @@ def _file_name(spec: Spec, result: OracleResult, stem: str) -> Path:
 
 
 def _message(result: OracleResult) -> str:
-    """What Caffe2 said, without the stack that follows it."""
+    """Return what Caffe2 said, without the stack that follows it."""
     return result.error.partition("\nframe #")[0].partition("\nError from operator")[0][:_MESSAGE_LENGTH]
 
 
@@ -196,7 +196,7 @@ def _recorded(spec: Spec, result: OracleResult, test: str, types: list[str]) -> 
 
 
 def read_recorded(path: Path) -> list[Recorded]:
-    """Every case of a case file, for writing them again; none where the file does not exist."""
+    """Return every case of a case file, for writing them again; none where the file does not exist."""
     if not path.is_file():
         return []
     with np.load(path, allow_pickle=False) as archive:

@@ -16,7 +16,7 @@ _LONGEST_REASON: Final = 160
 
 
 def by_group(results: Iterable[Result]) -> dict[str, list[Result]]:
-    """Results by operator type, net file or model, sorted by name."""
+    """Return the results by operator type, net file or model, sorted by name."""
     groups: dict[str, list[Result]] = {}
     for result in results:
         groups.setdefault(result.task.ref.group, []).append(result)
@@ -24,7 +24,7 @@ def by_group(results: Iterable[Result]) -> dict[str, list[Result]]:
 
 
 def counts(results: Iterable[Result]) -> dict[Status, int]:
-    """How many results have each status."""
+    """Return how many results have each status."""
     found = Counter(result.status for result in results)
     return {status: found[status] for status in Status}
 
@@ -35,13 +35,13 @@ def has_failures(results: Iterable[Result]) -> bool:
 
 
 def commonest_reason(results: Iterable[Result]) -> str:
-    """The reason for which most of the refused cases were refused; empty where none was."""
+    """Return the reason for which most of the refused cases were refused; empty where none was."""
     reasons = Counter(result.detail for result in results if result.status is Status.REFUSED)
     return min(reasons, key=lambda reason: (-reasons[reason], reason), default="")
 
 
 def table(results: Sequence[Result]) -> str:
-    """Counts per operator type, net and model, and in total, as text."""
+    """Return counts per operator type, net and model, and in total, as text."""
     lines = []
     for kind, title in _TITLES.items():
         groups = by_group(result for result in results if result.task.ref.kind == kind)
@@ -58,7 +58,7 @@ def _row(name: str, results: Iterable[Result]) -> str:
 
 
 def details(results: Iterable[Result], *, verbose: bool) -> str:
-    """One paragraph a case that is wrong or crashed; with ``verbose`` in full, and one line a refused case too."""
+    """Return one paragraph a case that is wrong or crashed; if ``verbose`` in full, and one line a refused case too."""
     lines = []
     for result in sorted(results, key=lambda result: result.task.id):
         if result.status in {Status.WRONG, Status.CRASHED}:
@@ -70,7 +70,7 @@ def details(results: Iterable[Result], *, verbose: bool) -> str:
 
 
 def as_json(results: Sequence[Result]) -> dict[str, Any]:
-    """Totals, counts per group, and every case, as plain data."""
+    """Return totals, counts per group, and every case, as plain data."""
     return {
         "totals": counts(results),
         "groups": {name: counts(group) for name, group in by_group(results).items()},
@@ -89,7 +89,7 @@ def as_json(results: Sequence[Result]) -> dict[str, Any]:
 
 
 def coverage_page(results: Sequence[Result], in_pytorch: Collection[str] = ()) -> str:
-    """The coverage page in Markdown: what of the corpus passes, and why the rest is refused.
+    """Return the coverage page in Markdown: what of the corpus passes, and why the rest is refused.
 
     ``in_pytorch`` are the ids of the cases that pass as modules of PyTorch.
     """
@@ -139,7 +139,7 @@ def _coverage_row(name: str, results: Sequence[Result], in_pytorch: Collection[s
 
 
 def read_baseline(path: Path) -> set[str]:
-    """Ids of the cases that passed when the baseline was written; none where the baseline does not exist yet."""
+    """Return the ids of the cases that passed when the baseline was written; none where it does not exist yet."""
     if not path.is_file():
         return set()
     data: dict[str, list[str]] = json.loads(path.read_text(encoding="utf-8"))

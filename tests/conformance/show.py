@@ -34,7 +34,7 @@ def _in_full(case: Case) -> str:
 
 
 def _blobs(values: Mapping[str, Array], quantized: Mapping[str, Quantization]) -> Iterator[str]:
-    """Name, dtype, shape and elements of each blob; large ones abridged."""
+    """Yield the name, dtype, shape and elements of each blob; large ones abridged."""
     for name, array in values.items():
         dtype = "string" if array.dtype == object else str(array.dtype)
         scale = "scale {} zero point {}".format(*quantized[name]) if name in quantized else ""
@@ -44,7 +44,7 @@ def _blobs(values: Mapping[str, Array], quantized: Mapping[str, Quantization]) -
 
 
 def _conversion(case: Case) -> Iterator[str]:
-    """The ONNX model that the net becomes, knowing ranks or, where that is refused, sizes; else the diagnostics."""
+    """Yield the ONNX model that the net becomes, knowing ranks or, if that is refused, sizes; else the diagnostics."""
     for with_sizes in (False, True):
         known = "sizes" if with_sizes else "ranks alone"
         try:

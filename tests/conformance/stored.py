@@ -14,7 +14,7 @@ from conformance.corpus import Array, Case, CaseRef, read_case
 
 
 def stored_forms(ref: CaseRef) -> Iterator[tuple[str, ...]]:
-    """The inputs of a case to store together: each alone, all but the first, and all but the last.
+    """Yield the inputs of a case to store together: each alone, all but the first, and all but the last.
 
     Those of Int8 tensors are no parameters, and a net keeps an input. Models bring init nets of their own.
     """
@@ -27,7 +27,7 @@ def stored_forms(ref: CaseRef) -> Iterator[tuple[str, ...]]:
 
 
 def with_stored(case: Case, names: Sequence[str]) -> Case:
-    """The case with inputs stored in its init net, behind what that fills."""
+    """Return the case with inputs stored in its init net, behind what that fills."""
     if not names:
         return case
     init = NetDef()

@@ -95,7 +95,7 @@ class Invented:
 
 @cache
 def registered_operators() -> frozenset[str]:
-    """The operators that real Caffe2 has. Raises OracleError where it is absent."""
+    """Return the operators that real Caffe2 has. Raises OracleError where it is absent."""
     python = find_oracle()
     if python is None:
         raise OracleError("real Caffe2 is not installed; scripts/oracle installs it")
@@ -105,19 +105,19 @@ def registered_operators() -> frozenset[str]:
 
 
 def read_known(path: Path = KNOWN) -> dict[str, Known]:
-    """What is known of files, by the end of their path."""
+    """Return what is known of files, by the end of their path."""
     table = tomllib.loads(path.read_text(encoding="utf-8"))
     return {name: Known(**entry) for name, entry in table.items()}
 
 
 def known_of(path: Path, known: Mapping[str, Known]) -> Known:
-    """What is known of a file: of the longest end of its path that is listed."""
+    """Return what is known of a file: of the longest end of its path that is listed."""
     ends = [end for end in known if path.as_posix().endswith(f"/{end}")]
     return known[max(ends, key=len)] if ends else Known()
 
 
 def find_nets(folder: Path) -> list[Path]:
-    """The files of a folder that may be nets: not init nets that belong to another file."""
+    """Return the files of a folder that may be nets: not init nets that belong to another file."""
     files = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.suffix not in _NOT_NETS]
     return [path for path in files if not _is_init(path)]
 
@@ -157,7 +157,7 @@ class _Trial:
         return net
 
     def _given(self, path: Path, known: Known) -> tuple[dict[str, Array], dict[str, Quantization]]:
-        """Parameters and the inputs that something is known of."""
+        """Return the parameters, and the inputs that something is known of."""
         given = {name: _text(array) for name, array in self.model.params.items()}
         quantized = {
             name: (parameter.scale, parameter.zero_point or 0)
@@ -177,7 +177,7 @@ class _Trial:
         return given, quantized
 
     def _names(self) -> list[str]:
-        """What the net reads, under the names that its blobs have when each is written once."""
+        """Return what the net reads, under the names that its blobs have when each is written once."""
         nets = (self.predict, _renamed(self.predict))
         return list(dict.fromkeys(name for net in nets for op in net.op for name in op.input))
 
@@ -241,7 +241,7 @@ class _Trial:
         return Outcome(self.label, status, reason="; ".join(wrong), error=largest, steps=steps, notes=notes, **make)
 
     def _invented(self) -> Invented:
-        """The given values, and what a synthesis makes of the rest, as far as it gets."""
+        """Return the given values, and what a synthesis makes of the rest, as far as it gets."""
         known, names, net = self.known, self._names(), self.net
         missing = tuple(op.type for op in net.op if op.type not in registered_operators())
         kept = [op for op in net.op if op.type not in missing]
@@ -267,7 +267,7 @@ class _Trial:
         return Invented(inputs, quantized, missing)
 
     def _require_named(self, foreign: Sequence[str]) -> None:
-        """The operators that Caffe2 never had must be refused by name, all of them."""
+        """Raise unless all the operators that Caffe2 never had are refused by name."""
         from caffe2_frontend import check
 
         named = " ".join(finding.reason for finding in check(self.model).findings if finding.code == "unknown-operator")
@@ -276,7 +276,7 @@ class _Trial:
             raise LookupError(f"operators that Caffe2 never had are not refused by name: {', '.join(unnamed)}")
 
     def _described(self) -> dict[str, tuple[str, int | None]]:
-        """What the conversion reads off the net about inputs."""
+        """Return what the conversion reads off the net about inputs."""
         from caffe2_frontend import describe_inputs
 
         try:
@@ -290,7 +290,7 @@ class _Trial:
         }
 
     def _reduced(self, invented: Invented) -> NetDef:
-        """The net without the operators that Caffe2 never had."""
+        """Return the net without the operators that Caffe2 never had."""
         net = NetDef(name=self.net.name)
         net.op.extend(op for op in self.net.op if op.type not in invented.missing)
         net.external_input.extend(invented.inputs)
@@ -317,7 +317,7 @@ class _Trial:
 
 
 def _renamed(net: NetDef) -> NetDef:
-    """The net with each blob written once; what is read and never written counts as an input, declared or not."""
+    """Return the net with each blob written once; what is read and never written is an input, declared or not."""
     declared = NetDef()
     declared.CopyFrom(net)
     undeclared = {name for op in net.op for name in op.input} - set(net.external_input)
@@ -326,7 +326,7 @@ def _renamed(net: NetDef) -> NetDef:
 
 
 def _by_name(table: Mapping[str, T], names: Iterable[str]) -> dict[str, T]:
-    """A table whose keys may be patterns, by the names that they fit; a name's own entry goes before a pattern's."""
+    """Return a table whose keys may be patterns, by the names that they fit; a name's own entry goes first."""
     fitting = {name: table[key] for key in table if "*" in key for name in names if fnmatchcase(name, key)}
     return fitting | {name: value for name, value in table.items() if "*" not in name}
 
@@ -340,7 +340,7 @@ def _reads(op: Any) -> Iterable[str]:
 
 
 def _results(net: NetDef) -> list[str]:
-    """The declared outputs; without any, what is written and not read."""
+    """Return the declared outputs; without any, what is written and not read."""
     if net.external_output:
         return list(dict.fromkeys(net.external_output))
     read = {name for op in net.op for name in op.input}
@@ -348,7 +348,7 @@ def _results(net: NetDef) -> list[str]:
 
 
 def _array(random: np.random.Generator, dtype: str, shape: Sequence[int], values: Any = None) -> Array:
-    """An input: its values are given, or below a number that is given, or drawn freely."""
+    """Return an input: its values are given, or below a number that is given, or drawn freely."""
     kind = np.dtype(dtype)
     values = None if values == [] else values
     if isinstance(values, list):
@@ -362,7 +362,7 @@ def _array(random: np.random.Generator, dtype: str, shape: Sequence[int], values
 
 
 def _text(array: Array) -> Array:
-    """String tensors hold str, as in a corpus."""
+    """Return the array; string tensors hold str, as in a corpus."""
     if array.dtype != object:
         return array
     texts = np.empty(array.shape, object)
@@ -373,7 +373,7 @@ def _text(array: Array) -> Array:
 def _errors(
     expected: Mapping[str, Array], actual: Mapping[str, Array], quantized: Mapping[str, Quantization]
 ) -> tuple[float, float]:
-    """The largest difference of floats, and of the bytes of Int8 tensors."""
+    """Return the largest difference of floats, and of the bytes of Int8 tensors."""
     largest = {"f": 0.0, "q": 0.0}
     for name, array in expected.items():
         other = actual[name]

@@ -59,7 +59,7 @@ def _mismatches(case: Case, runtime: OnnxRuntime) -> list[str]:
 
 
 def export(case: Case, recurrent: RecurrentForm = "auto", *, with_sizes: bool = False) -> onnx.ModelProto:
-    """The case's net as ONNX: with ranks only, with sizes where the conversion, or the caller, asks for them."""
+    """Return the case's net as ONNX: with ranks only, with sizes where the conversion, or the caller, asks for them."""
     try:
         return convert_case(case, recurrent, with_sizes=with_sizes)
     except ConversionError as error:
@@ -69,7 +69,7 @@ def export(case: Case, recurrent: RecurrentForm = "auto", *, with_sizes: bool = 
 
 
 def lost(net: NetDef, model: Model) -> dict[str, int]:
-    """The operators of a net, by type, whose definitions a model has not got: all of them but the names of operands."""
+    """Return the operators of a net, by type, whose definitions a model lacks, all but the names of operands."""
     renamed = NetDef()
     renamed.CopyFrom(net)
     rename_in_place(renamed)
@@ -80,7 +80,7 @@ def lost(net: NetDef, model: Model) -> dict[str, int]:
 
 
 def _nameless(op: OperatorDef) -> bytes:
-    """The definition without what depends on the names of values around it."""
+    """Return the definition without what depends on the names of values around it."""
     copy = OperatorDef()
     copy.CopyFrom(op)
     copy.ClearField("input")

@@ -50,7 +50,7 @@ class OracleResult:
 
 
 def find_oracle() -> Path | None:
-    """The python that has real Caffe2: $CAFFE2_PYTHON, else the one that scripts/oracle installs; None if absent."""
+    """Return the python with real Caffe2: $CAFFE2_PYTHON, else the one that scripts/oracle installs; None if absent."""
     named = os.environ.get("CAFFE2_PYTHON")
     if named:
         return Path(named)
@@ -60,7 +60,7 @@ def find_oracle() -> Path | None:
 
 
 def required_oracle() -> Path:
-    """The python that has real Caffe2. Raises OracleError where it is not installed."""
+    """Return the python that has real Caffe2. Raises OracleError where it is not installed."""
     python = find_oracle()
     if python is None:
         raise OracleError("real Caffe2 is not installed; scripts/oracle installs it")
@@ -68,24 +68,24 @@ def required_oracle() -> Path:
 
 
 def oracle_packages() -> Path:
-    """The folder of its Python files. Raises OracleError where it is not installed."""
+    """Return the folder of its Python files. Raises OracleError where it is not installed."""
     (folder,) = required_oracle().parents[1].glob("lib/python3*/site-packages")
     return folder
 
 
 def oracle_environment(threads: int) -> dict[str, str]:
-    """The environment of a process with real Caffe2."""
+    """Return the environment of a process with real Caffe2."""
     return {**os.environ, "OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads), "PYTHONPATH": ""}
 
 
 def results_of(arrays: dict[str, Array]) -> list[OracleResult]:
-    """The results in a response of the worker."""
+    """Return the results in a response of the worker."""
     answers = json.loads(arrays["meta"].tobytes())
     return [_result(answer, arrays, index) for index, answer in enumerate(answers)]
 
 
 def strings_of(side: str, arrays: Mapping[str, Array]) -> dict[str, Any]:
-    """The string tensors among arrays, in the form in which JSON carries them: ``in/NAME`` to [shape, values]."""
+    """Return the string tensors among arrays, in the form that JSON carries: ``in/NAME`` to [shape, values]."""
     return {
         f"{side}/{name}": [list(array.shape), array.ravel().tolist()]
         for name, array in arrays.items()
@@ -94,7 +94,7 @@ def strings_of(side: str, arrays: Mapping[str, Array]) -> dict[str, Any]:
 
 
 def request_arrays(runs: Sequence[OracleRun]) -> dict[str, Any]:
-    """A request to the worker: the runs."""
+    """Return a request to the worker: the runs."""
     meta = []
     arrays: dict[str, Any] = {}
     for index, run in enumerate(runs):

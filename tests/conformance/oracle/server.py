@@ -175,14 +175,14 @@ def run_oracle(runs: Sequence[OracleRun]) -> list[OracleResult]:
 
 @cache
 def _shared_server(_python: Path) -> OracleServer:
-    """The server of this process, as loading Caffe2 takes longer than most nets."""
+    """Return the server of this process, as loading Caffe2 takes longer than most nets."""
     server = OracleServer(_OF_TESTS)
     atexit.register(server.close)
     return server
 
 
 def _packed(arrays: Mapping[str, Array]) -> bytes:
-    """Arrays in the worker's format: their names as a line of JSON, and each in NumPy's format."""
+    """Return arrays in the worker's format: their names as a line of JSON, and each in NumPy's format."""
     stream = io.BytesIO()
     stream.write(json.dumps(list(arrays)).encode() + b"\n")
     for array in arrays.values():

@@ -69,7 +69,7 @@ def answer_each(data: bytes, responses: int, seconds: int) -> None:
 
 
 def read(size: int) -> bytes:
-    """Bytes of standard input, fewer at its end."""
+    """Return bytes of standard input, fewer at its end."""
     data = bytearray()
     while len(data) < size:
         piece = os.read(0, size - len(data))
@@ -88,7 +88,7 @@ def respond(responses: int, arrays: Dict[str, Any]) -> None:
 
 
 def packed(arrays: Dict[str, Any]) -> bytes:
-    """Arrays as a line of JSON with their names, and each in NumPy's format: much faster than an archive."""
+    """Return arrays as a line of JSON with their names, and each in NumPy's format: much faster than an archive."""
     stream = io.BytesIO()
     stream.write(json.dumps(list(arrays)).encode() + b"\n")
     for array in arrays.values():
@@ -97,13 +97,13 @@ def packed(arrays: Dict[str, Any]) -> bytes:
 
 
 def unpacked(data: bytes) -> Dict[str, Any]:
-    """The arrays that :func:`packed` wrote."""
+    """Return the arrays that :func:`packed` wrote."""
     stream = io.BytesIO(data)
     return {name: np.load(stream, allow_pickle=False) for name in json.loads(stream.readline().decode())}
 
 
 def how_it_ended(status: int) -> str:
-    """What the status of a process says of its death; an empty string if it ended as it should."""
+    """Return what the status of a process says of its death; an empty string if it ended as it should."""
     if not status:
         return ""
     if os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGALRM, signal.SIGPROF):
@@ -113,12 +113,12 @@ def how_it_ended(status: int) -> str:
 
 
 def json_array(value: Any) -> Any:
-    """A value as JSON, in an array of bytes."""
+    """Return a value as JSON, in an array of bytes."""
     return np.frombuffer(json.dumps(value).encode(), dtype=np.uint8)
 
 
 def answer(run: Dict[str, Any], request: Dict[str, Any], index: int) -> Dict[str, Any]:
-    """The response to one run of a request, in an empty workspace."""
+    """Return the response to one run of a request, in an empty workspace."""
     workspace.ResetWorkspace()
     try:
         result, outputs = run_one(run, request, str(index))
@@ -130,7 +130,7 @@ def answer(run: Dict[str, Any], request: Dict[str, Any], index: int) -> Dict[str
 
 
 def run_one(run: Dict[str, Any], request: Dict[str, Any], index: str) -> Tuple[Dict[str, Any], Dict[str, Any]]:
-    """Feed, run, fetch; the run again as often as it is to be timed."""
+    """Feed, run and fetch; run again as often as it is to be timed."""
     if run["init"]:
         workspace.C.run_net_once(on_cpu(request[index + "/init"].tobytes()).SerializeToString())
     for name in run["inputs"]:
@@ -146,7 +146,7 @@ def run_one(run: Dict[str, Any], request: Dict[str, Any], index: str) -> Tuple[D
 
 
 def on_cpu(data: bytes) -> Any:
-    """The net with every operator on the CPU."""
+    """Return the net with every operator on the CPU."""
     net = caffe2_pb2.NetDef()
     net.ParseFromString(data)
     net.ClearField("device_option")
@@ -181,7 +181,7 @@ def feed(name: str, run: Dict[str, Any], array: Any) -> None:
 
 
 def fetch(names: List[str]) -> Tuple[Dict[str, Any], Dict[str, Any]]:
-    """The outputs: what each is, and the arrays."""
+    """Return the outputs: what each is, and the arrays."""
     result: Dict[str, Any] = {"outputs": [], "opaque": [], "int8": {}, "strings": {}}
     arrays = {}
     for name in names:
@@ -207,7 +207,7 @@ def fetch(names: List[str]) -> Tuple[Dict[str, Any], Dict[str, Any]]:
 
 
 def measure(net: Any, times: int) -> List[float]:
-    """Seconds of each of ``times`` further runs of the net."""
+    """Return the seconds of each of ``times`` further runs of the net."""
     seconds = []
     if times:
         net.name = "measured"

@@ -76,7 +76,7 @@ def in_child(work):
 
 
 def recorded_cases(path):
-    """The nets of one file of the corpus, each with its inputs."""
+    """Yield the nets of one file of the corpus, each with its inputs."""
     with np.load(path) as file:
         for number, meta in enumerate(json.loads(bytes(file["meta"]))):
             prefix, texts, feeds = "%03d/" % number, meta.get("strings", {}), {}
@@ -97,7 +97,7 @@ def recorded_cases(path):
 
 
 def read_so_far():
-    """By operator type, the names of arguments, each with the C++ types as which it was read."""
+    """Return, by operator type, the names of arguments, each with the C++ types as which it was read."""
     names = collections.defaultdict(lambda: collections.defaultdict(set))
     if os.path.exists(LOG):
         for line in open(LOG, errors="replace"):
@@ -109,12 +109,12 @@ def read_so_far():
 
 
 def bounded(largest, smallest):
-    """A count of operands worth trying."""
+    """Return a count of operands worth trying."""
     return min(largest, max(smallest + 6, MANY))
 
 
 def allowed_in_place(op_type, schema, accepts):
-    """Pairs of an input and an output that may, and need not, be one blob."""
+    """Return pairs of an input and an output that may, and need not, be one blob."""
     pairs = []
     for i in range(min(schema.max_input, MANY)):
         for o in range(min(schema.max_output, MANY)):
@@ -153,7 +153,7 @@ def verifies_in_place(op_type, schema, i, o, inputs, outputs):
 
 
 def describe(op_type, schema):
-    """What the schema says by itself."""
+    """Return what the schema says by itself."""
 
     def has(which):
         try:
@@ -191,7 +191,7 @@ def describe(op_type, schema):
 
 
 def engines():
-    """The operator types that are registered, each with the engine that it needs: empty where it needs none."""
+    """Return the registered operator types, each with the engine that it needs: empty where it needs none."""
     found = {}
     for name in sorted(workspace.RegisteredOperators()):
         op_type, _, engine = name.partition("_ENGINE_")
