@@ -48,7 +48,7 @@ TRIED: Final = 6
 
 
 def converting(refs: list[CaseRef]) -> Iterator[Case]:
-    """The cases of one operator type that convert: first some that are spread over its recordings, then the others."""
+    """Yield the cases of one operator type that convert: first some spread over its recordings, then the others."""
     spread = refs[:: max(1, len(refs) // (TRIED - 1))]
     for ref in (*spread, *(ref for ref in refs if ref not in spread)):
         case = read_case(ref)
@@ -60,7 +60,7 @@ def converting(refs: list[CaseRef]) -> Iterator[Case]:
 
 
 def refused(case: Case, names: Collection[str]) -> set[str] | None:
-    """The arguments for want of which the conversion of a case stops when it has them; None if it stops otherwise."""
+    """Return the arguments for want of which a case's conversion stops when it has them; None if it stops otherwise."""
     op = case.net.op[0]
     for name in names:
         op.arg.add(name=name, i=1)
@@ -77,7 +77,7 @@ def refused(case: Case, names: Collection[str]) -> set[str] | None:
 
 
 def honoured(case: Case, names: Collection[str], expected: Collection[str]) -> set[str]:
-    """The arguments that the conversion of a case takes, each alone; all together say which need not be tried alone."""
+    """Return arguments that a case's conversion takes, each alone; all together say which need not be tried alone."""
     given = {arg.name for arg in case.net.op[0].arg}
     others = set(names) - given
     together = refused(case, sorted(others)) if len(others) > 1 else None
@@ -86,7 +86,7 @@ def honoured(case: Case, names: Collection[str], expected: Collection[str]) -> s
 
 
 def unsupported(op_type: str, cases: Iterator[Case]) -> set[str]:
-    """Arguments of a type that no case's conversion takes."""
+    """Return the arguments of a type that no case's conversion takes."""
     schema = operator_schema(op_type)
     names = set() if schema is None else set(schema.arguments_read or ())
     names -= IMPLEMENTATION_ARGUMENTS | UNUSED_ARGUMENTS.get(op_type, frozenset())
@@ -100,13 +100,13 @@ def unsupported(op_type: str, cases: Iterator[Case]) -> set[str]:
 
 
 def room(op_type: str) -> str:
-    """The folder of converters that a type's is in."""
+    """Return the folder of converters that a type's is in."""
     return INDEX[op_type].module.removeprefix("ops.").rpartition(".")[0] or "aten"
 
 
 @cache
 def recorded() -> Mapping[str, list[CaseRef]]:
-    """The recorded cases of one operator by its type, of those that convert."""
+    """Return the recorded cases of one operator by its type, of those that convert."""
     found: dict[str, list[CaseRef]] = defaultdict(list)
     for ref in find_cases(GOLDEN):
         if ref.kind == "op" and ref.group in INDEX:

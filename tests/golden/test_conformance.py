@@ -80,7 +80,7 @@ EVALUATOR_FAULTS: Final = {
 
 
 def sampled() -> list[object]:
-    """The groups of the sample, those that the evaluator cannot run marked."""
+    """Return the groups of the sample, those that the evaluator cannot run marked."""
     marks = {name: pytest.mark.xfail(strict=True, reason=reason) for name, reason in EVALUATOR_FAULTS.items()}
     return [pytest.param(name, marks=marks[name]) if name in marks else name for name in SAMPLE]
 

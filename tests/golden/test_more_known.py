@@ -23,7 +23,7 @@ DECIDING: Final = "recorded/nets/control_flow"
 
 @cache
 def sample() -> list[Task]:
-    """The first case of each group that passes, and all nets with branches."""
+    """Return the first case of each group that passes, and all nets with branches."""
     refs: dict[str, list[CaseRef]] = {}
     for ref in select(find_cases(GOLDEN), [], gradients=False, sample=1):
         if ref.id in MUST_PASS:

@@ -23,7 +23,7 @@ WITHOUT_KERNEL: Final = (
 
 
 def sample(opset: int) -> list[CaseRef]:
-    """One in 40 single operators and nets, other ones for each opset, and all models.
+    """Return one in 40 operators and nets, other ones for each opset, and all models.
 
     A case that is added leaves the samples of the others as they were.
     """

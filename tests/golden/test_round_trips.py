@@ -90,7 +90,7 @@ def chunks(refs: list[CaseRef], size: int) -> list[list[CaseRef]]:
 
 
 def runnable(ref: CaseRef) -> OracleRun | None:
-    """The net that came back, to be run in real Caffe2; None where not all of it are Caffe2's operators."""
+    """Return the net that came back, to be run in real Caffe2; None where not all of it are Caffe2's operators."""
     case = read_case(ref)
     try:
         model = to_netdef(export(case))
@@ -121,7 +121,7 @@ def test_real_caffe2_computes_the_same_again(number: int) -> None:
 
 
 def computed_here(case: Case) -> dict[str, Array]:
-    """What real Caffe2 computes on this processor: DNNLOWP's products of bytes saturate where it has no VNNI."""
+    """Return what real Caffe2 computes on this processor: DNNLOWP's products of bytes saturate where it has no VNNI."""
     run = OracleRun(case.net, case.inputs, case.init_net, list(case.outputs), case.quantized)
     (result,) = run_oracle([run])
     assert not result.error

@@ -35,7 +35,7 @@ DETECTRON: Final = (
 
 
 def types_in(net: NetDef) -> set[str]:
-    """The operator types of a net and of the nets in its arguments."""
+    """Return the operator types of a net and of the nets in its arguments."""
     found = {op.type for op in net.op}
     for op in net.op:
         for arg in op.arg:

@@ -26,7 +26,7 @@ def rotated(seed: int, *shape: int, spread: float = 60, side: float = 40) -> Arr
 
 
 def scores(seed: int, *shape: int) -> Array:
-    """Scores that all differ."""
+    """Return scores that all differ."""
     count = int(np.prod(shape))
     return ((generator(seed).permutation(count) + 1) / (count + 1)).reshape(shape).astype(np.float32)
 
@@ -52,7 +52,7 @@ def limit(dims: int, splits: Array | None, seed: int = 0, rows: int = 12, classe
 
 
 def without_area() -> Spec:
-    """Some boxes without a width or a height, which overlap nothing, not even each other."""
+    """Return a case of some boxes without a width or a height, which overlap nothing, not even each other."""
     boxes = upright(8, 12, 2, spread=30)
     boxes[::3, :, 2], boxes[1::4, :, 3] = boxes[::3, :, 0], boxes[1::4, :, 1]
     inputs = {"scores": scores(6, 12, 2), "boxes": boxes.reshape(12, -1)}

@@ -12,7 +12,7 @@ ROTATED = np.array([[0, 0, 16, 16, 0], [1, 2, 24, 12, 30], [0, 1, 10, 22, -60]],
 
 
 def scores(seed: int, *shape: int) -> Array:
-    """Scores that all differ."""
+    """Return scores that all differ."""
     count = int(np.prod(shape))
     return ((generator(seed).permutation(count) + 1) / (count + 1)).reshape(shape).astype(np.float32)
 

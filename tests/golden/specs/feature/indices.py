@@ -17,7 +17,7 @@ def texts(*values: str) -> Array:
 
 
 def index(kind: str, keys: Sequence[str] | Sequence[int], *steps: str, skip: int = 0, **args: int) -> list:
-    """The operators that fill an index with keys: ``Load`` or ``Get``, and ``Freeze``."""
+    """Return the operators that fill an index with keys: ``Load`` or ``Get``, and ``Freeze``."""
     fill = {"String": "GivenTensorStringFill", "Long": "GivenTensorInt64Fill", "Int": "GivenTensorIntFill"}[kind]
     made = {
         "Load": operator("IndexLoad", ["index", "keys"], ["index"], skip_first_entry=skip),

@@ -12,7 +12,7 @@ IDS = np.array([1, 0], np.int32)
 
 
 def proposals(op_type: str, outputs: list[str], **args: int) -> object:
-    """Three proposals in each of five levels; of all that remain the second output holds those of one level."""
+    """Return three proposals in each of five levels; of all that remain the second output holds one level's."""
     rois = {f"rois{level}": (RANDOM.random((3, 5), dtype="float32") * 50).astype(np.float32) for level in range(5)}
     for array in rois.values():
         array[:, 0] = 0

@@ -29,7 +29,7 @@ def do(
     locals_read: Sequence[str] = (),
     **args: int,
 ) -> OperatorDef:
-    """A Do whose inner names are bound to outer ones; others it has from the workspace."""
+    """Return a Do whose inner names are bound to outer ones; others it has from the workspace."""
     outer_reads, outer_writes = list(reads.values()), list(writes.values())
     names = [*outer_reads, *outer_writes]
     bound = {**reads, **writes}

@@ -24,7 +24,7 @@ def recurrent(
     after: Sequence[object] = (),
     timestep: str = "timestep",
 ) -> Spec:
-    """A net of one RecurrentNetwork, its first input the sequence; ``states`` are blobs with their initial values."""
+    """Return a net of one RecurrentNetwork, its first input the sequence; ``states``: blobs with initial values."""
     names = [*inputs]
     step_net = NetDef(
         name="step", type="simple", op=step, external_input=[*names, *(link[0] for link in links), timestep]
@@ -50,7 +50,7 @@ def recurrent(
 
 
 def convolution(seed: int, window: int, steps: int) -> Spec:
-    """A convolution over time: the current row is written into a state, and a window of that state is read."""
+    """Return a convolution over time: the current row is written into a state, and a window of that state is read."""
     rows = window - 1
     inputs = {
         "x": normal(seed, steps, 2, 3),
@@ -80,7 +80,7 @@ def convolution(seed: int, window: int, steps: int) -> Spec:
 
 
 def fibonacci(seed: int, initial: Array) -> Spec:
-    """Two initial rows, both read in every step."""
+    """Return a case of two initial rows, both read in every step."""
     inputs = {"x": normal(seed, 4, *initial.shape[-2:]), "start": initial}
     step = [
         operator("Sum", ["older", "old", "x_t"], ["new"]),
@@ -91,7 +91,7 @@ def fibonacci(seed: int, initial: Array) -> Spec:
 
 
 def ahead(seed: int) -> Spec:
-    """A window that looks ahead, into a sequence longer than T, and an offset without a window."""
+    """Return a window that looks ahead, into a sequence longer than T, and an offset without a window."""
     inputs = {"x": normal(seed, 3, 2, 4), "long": normal(seed + 1, 6, 2, 4), "h0": normal(seed + 2, 2, 4)}
     step = [
         operator("ReduceFrontSum", ["view"], ["total"], num_reduce_dim=1),
@@ -110,7 +110,7 @@ def ahead(seed: int) -> Spec:
 
 
 def outer(seed: int) -> Spec:
-    """Rows of a blob that is no state are written, and read again in the next step."""
+    """Return a case that writes rows of a blob that is no state, and reads them again in the next step."""
     inputs = {"x": normal(seed, 3, 2, 4), "memory": normal(seed + 1, 4, 2, 4), "h0": normal(seed + 2, 4)}
     step = [
         operator("Mul", ["before", "x_t"], ["product"]),
@@ -128,7 +128,7 @@ def outer(seed: int) -> Spec:
 
 
 def read_after_write(seed: int) -> Spec:
-    """The same row under two names: what is read after the write is what was written."""
+    """Return the same row under two names: what is read after the write is what was written."""
     inputs = {"x": normal(seed, 3, 2, 4), "h0": normal(seed + 1, 1, 2, 4)}
     step = [
         operator("Sum", ["h_prev", "x_t"], ["h"]),
@@ -140,7 +140,7 @@ def read_after_write(seed: int) -> Spec:
 
 
 def in_place_over_the_previous_row(seed: int) -> Spec:
-    """A step that writes over the row that it reads changes the state that comes before."""
+    """Return a step that writes over the row that it reads, and so changes the state that comes before."""
     inputs = {"x": normal(seed, 3, 2, 4), "h0": normal(seed + 1, 1, 2, 4)}
     step = [
         operator("Tanh", ["h_prev"], ["h_prev"]),
@@ -151,7 +151,7 @@ def in_place_over_the_previous_row(seed: int) -> Spec:
 
 
 def clock(seed: int) -> Spec:
-    """The number of the step in arithmetic."""
+    """Return the number of the step in arithmetic."""
     inputs = {"x": normal(seed, 4, 2, 3), "h0": normal(seed + 1, 3)}
     step = [
         operator("Cast", ["time"], ["time_f"], to=1),
@@ -165,7 +165,7 @@ def clock(seed: int) -> Spec:
 
 
 def nested(seed: int) -> Spec:
-    """A RecurrentNetwork in the step net of another: the inner one runs along the rows of an outer blob."""
+    """Return a RecurrentNetwork in the step net of another: the inner one runs along the rows of an outer blob."""
     inner = operator(
         "RecurrentNetwork",
         ["words", "h_prev", "w"],

@@ -176,7 +176,7 @@ HEAD = net(
 
 
 def optional_branch(boxes: int) -> Spec:
-    """Only where there are boxes, their masks are computed: bytes that the body reads were made outside of it."""
+    """Return a net that computes masks only where there are boxes: bytes that the body reads are made outside."""
     inside = [
         operator("RoIAlign", ["real", "boxes"], ["regions"], pooled_h=2, pooled_w=2, sampling_ratio=0, order="NHWC"),
         operator("Int8Quantize", ["regions"], ["bytes"], **q(0.02, 127)),

@@ -220,7 +220,7 @@ BRANCHES = [
 
 
 def served(spec: Spec) -> Spec:
-    """The same with Caffe2's arithmetic for servers."""
+    """Return the same with Caffe2's arithmetic for servers."""
     for op in spec.net.op:
         op.engine = "DNNLOWP"
     return spec

@@ -44,7 +44,7 @@ def round_trip(quantize: str, dequantize: str, x: Array) -> Spec:
 
 
 def lookup(bits: int, kind: str, index: str, *, pruned: bool) -> Spec:
-    """A table quantized and looked up in one net."""
+    """Return a net that quantizes a table and looks it up."""
     rows = ["Q", *(["W"] if kind == "WeightedSum" else []), "I", "L"]
     inputs = {
         "X": normal(3, 3 if pruned else 4, 8),

@@ -25,7 +25,7 @@ def operands(layers: int, directions: int, each: int) -> dict[str, Array]:
 
 
 def own_parameters(layers: int, directions: int, each: int) -> Spec:
-    """The parameters, ``each`` of a layer and direction, are filled in the net."""
+    """Return a case whose parameters, ``each`` of a layer and direction, are filled in the net."""
     values = operands(layers, directions, each)
     fills = [
         operator("GivenTensorFill", [], [name], shape=list(array.shape), values=array.ravel().tolist())

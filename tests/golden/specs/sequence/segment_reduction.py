@@ -23,7 +23,7 @@ SEGMENTS = {"Lengths": LENGTHS, "SortedSegment": SORTED, "UnsortedSegment": UNSO
 
 
 def reduction(prefix: str, kind: str, seed: int, *shape: int, sparse: bool = False, **args: int) -> Spec:
-    """A case over six rows of the given shape, looked up in a table where ``sparse``."""
+    """Return a case over six rows of the given shape, looked up in a table where ``sparse``."""
     inputs = {"X": normal(seed, 4 if sparse else 6, *shape)}
     if kind == "WeightedSum":
         inputs["W"] = normal(seed + 1, 6)
@@ -92,7 +92,7 @@ WEIGHTS = (np.array([0, 0, INF, 0, NAN, -INF], np.float32), np.array([0, 1, 0, 1
 
 
 def segment_sums(rows: Array, weights: Array) -> list[Spec]:
-    """Weighted sums of every form: those of lengths with indices multiply by a weight of 0, the others skip it."""
+    """Return weighted sums of each form: those of lengths with indices multiply by a weight of 0, others skip it."""
     by = {"Lengths": {"L": OF_LENGTHS}, "SortedSegment": {"S": OF_SEGMENTS}, "UnsortedSegment": {"S": OF_SEGMENTS}}
     return [
         case(f"{prefix}{form}WeightedSum", {"X": rows, "W": weights, **looked_up, **segments})

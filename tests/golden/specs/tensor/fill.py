@@ -72,7 +72,7 @@ def certain() -> list[Spec]:
 
 
 def refused() -> list[Spec]:
-    """Bounds that are no numbers, or infinitely far apart, on which onnxruntime ends the process."""
+    """Return cases of bounds that are no numbers, or infinitely far apart, on which onnxruntime ends the process."""
     return [
         case("UniformFill", {}, args={"shape": [2], **bounds})
         for bounds in ({"min": math.nan}, {"max": math.nan}, {"min": -math.inf}, {"max": math.inf}, {"min": 1.0})

@@ -29,7 +29,7 @@ def iteration(value: int) -> Array:
 def in_place(
     op_type: str, inputs: Mapping[str, Array], outputs: int, args: Mapping[str, ArgumentValue] | None = None
 ) -> Spec:
-    """A case whose outputs are the first inputs."""
+    """Return a case whose outputs are the first inputs."""
     return case(op_type, inputs, outputs=list(inputs)[:outputs], args=args)
 
 
@@ -42,7 +42,7 @@ def sparse(
     extra: bool = False,
     **args: ArgumentValue,
 ) -> Spec:
-    """Tables, indices, gradient and the rest."""
+    """Return tables, indices, gradient and the rest."""
     state = {f"table{i}": table for i, table in enumerate(tables)}
     grad = real(7, *indices.shape, *tables[0].shape[1:])
     outputs = [*state, "grad_out"] if extra else list(state)
@@ -298,7 +298,7 @@ GRADIENTS = np.array([0.56972635, -0.056064438], np.float32)
 
 
 def scalars(order: str, indices: list[int]) -> dict[str, Array]:
-    """Operands of an optimizer of which all tables are scalars."""
+    """Return operands of an optimizer of which all tables are scalars."""
     given = {name: np.array(value, np.float32) for name, value in STATE.items()}
     given |= {"grad": GRADIENTS[: len(indices)], "lr": np.array([0.01], np.float32)}
     return {name: given[name] if name in given else np.array(indices, np.int64) for name in order.split()}

@@ -9,7 +9,7 @@ NAMES = ("param", "moment", "rate", "factor", "window", "mean", "mean_square", "
 
 
 def step(iteration: int, *shape: int, curvature: float = 1.0, axes: int = 0, **args: float) -> Spec:
-    """A step of a parameter of a shape; ``axes`` more than one of the window."""
+    """Return a step of a parameter of a shape; ``axes`` more than one of the window."""
     rng = generator(iteration)
     width = int(args.get("curv_win_width", 20))
     shapes = (shape, shape, (1,), (1,), (width,), shape, shape, (5,))

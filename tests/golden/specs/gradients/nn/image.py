@@ -15,7 +15,7 @@ def floats(*shape: int) -> Array:
 
 
 def volumes(*shape: int, scales: tuple[float, float, float], planes: tuple[int, int] = (2, 1)) -> Spec:
-    """The gradient of resizing a volume of ``shape`` [T, H, W]."""
+    """Return the gradient of resizing a volume of ``shape`` [T, H, W]."""
     resized = [int(size * scale) for size, scale in zip(shape, scales, strict=True)]
     names = ("temporal_scale", "height_scale", "width_scale")
     return case(

@@ -13,7 +13,7 @@ def floats(*shape: int) -> np.ndarray[Any, Any]:
 
 
 def local_response(width: int, order: str, shape: tuple[int, ...] = (2, 5, 3, 4), **args: float) -> Spec:
-    """With a Y that is not that of X: Caffe2 reads it."""
+    """Return a case whose Y is not that of X: Caffe2 reads it."""
     inputs = {"X": floats(*shape), "Y": floats(*shape), "dY": floats(*shape)}
     args = {"alpha": 0.5, "beta": 0.75, **args}
     return case("LRNGradient", inputs, outputs=["dX"], args={"size": width, "order": order, **args})

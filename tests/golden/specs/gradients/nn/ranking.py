@@ -29,7 +29,7 @@ def sessions(lengths: Sequence[int]) -> Spec:
 
 # HierarchyProto: paths = 2; PathProto: word_id = 1, path_nodes = 2; PathNodeProto: index = 1, length = 2, target = 3.
 def message(*fields: tuple[int, int | bytes]) -> bytes:
-    """A serialized message of integers below 128 and of messages shorter than that."""
+    """Return a serialized message of integers below 128 and of messages shorter than that."""
     parts = (
         bytes([number << 3, value]) if isinstance(value, int) else bytes([number << 3 | 2, len(value)]) + value
         for number, value in fields
@@ -48,7 +48,7 @@ FLAT = message(*(path(word, (0, 3, word)) for word in range(3)))
 
 
 def hierarchical(tree: bytes, labels: Array, size: int, rows: int, least: float = 0.1) -> Spec:
-    """The stored scores and probabilities need not be those of X: Caffe2 reads them."""
+    """Return a case whose stored scores and probabilities need not be those of X: Caffe2 reads them."""
     x, w = (rng.standard_normal(shape).astype("float32") for shape in ((labels.size, 2), (rows, 2)))
     stored = rng.random(size).astype("float32")
     stored[-1] = least

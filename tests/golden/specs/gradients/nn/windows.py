@@ -21,7 +21,7 @@ def convolution(x: tuple[int, ...], w: tuple[int, ...], dy: tuple[int, ...], kin
 
 
 def pooling(kind: str, x: tuple[int, ...], out: tuple[int, ...], **args: Any) -> Spec:
-    """The gradient of a pooling of a few small integers, so that maxima are reached more than once."""
+    """Return the gradient of a pooling of a few small integers, so that maxima are reached more than once."""
     image = rng.integers(1, 4, x).astype("float32")
     result = rng.integers(1, 4, out).astype("float32")
     return case(f"{kind}Gradient", {"X": image, "Y": result, "dY": floats(*out)}, outputs=["dX"], args=args)

@@ -12,7 +12,7 @@ from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
 
 def net(whole: NetDef, inputs: dict[str, Any], *, outputs: list[str]) -> Spec:
-    """A case of a net that declares these inputs and outputs."""
+    """Return a case of a net that declares these inputs and outputs."""
     declared = NetDef(op=whole.op, external_input=list(inputs), external_output=list(dict.fromkeys(outputs)))
     return Spec("net", declared, inputs, {})
 

@@ -94,12 +94,12 @@ class Training:
 
 
 def differentiated(ops: Sequence[OperatorDef], **gradients: str) -> list[OperatorDef]:
-    """The gradient operators of a part of a step, given the gradients of its results."""
+    """Return the gradient operators of a part of a step, given the gradients of its results."""
     return list(get_backward_pass(ops, gradients).operators)
 
 
 def window_of_a_state(seed: int, window: int, steps: int, *, recomputed: bool = False, conv: bool = False) -> Spec:
-    """A convolution over time: the current row is written into a state, and a window of that state is read.
+    """Return a convolution over time: the current row is written into a state, and a window of that state is read.
 
     The rows of the gradient of the window are added to those of the state's gradient. Real Caffe2 fills only its last
     row with zeros: a row that no step has written yet is not read.
@@ -168,7 +168,7 @@ def window_of_a_state(seed: int, window: int, steps: int, *, recomputed: bool = 
 
 
 def two_initial_rows(seed: int, steps: int, *, last: int = -1) -> Spec:
-    """Two initial rows, both read in every step; the newer one was the older one's gradient in the next step."""
+    """Return a case of two initial rows, both read in every step; the newer one is the older one in the next step."""
     batch, width = 3, 4
     inputs = {
         "x": normal(seed, steps, batch, width),
@@ -203,7 +203,7 @@ def two_initial_rows(seed: int, steps: int, *, last: int = -1) -> Spec:
 
 
 def window_of_a_sequence(seed: int) -> Spec:
-    """A window that looks ahead, into a longer sequence, whose gradient is an outer blob that the steps add to."""
+    """Return a window that looks ahead, into a longer sequence, whose gradient is an outer blob that steps add to."""
     inputs = {"x": normal(seed, 3, 2, 4), "long": normal(seed + 1, 6, 2, 4), "h0": normal(seed + 2, 2, 4)}
     step = [
         operator("ReduceFrontSum", ["view"], ["total"], num_reduce_dim=1),
@@ -242,7 +242,7 @@ def window_of_a_sequence(seed: int) -> Spec:
 
 
 def outer_memory(seed: int) -> Spec:
-    """Rows of a blob that is no state are written, and read again in the next step, and so is its gradient."""
+    """Return a case that writes rows of a blob that is no state and reads them in the next step; so its gradient."""
     inputs = {"x": normal(seed, 3, 2, 4), "memory": normal(seed + 1, 4, 2, 4), "h0": normal(seed + 2, 4)}
     step = [
         operator("Mul", ["before", "x_t"], ["product"]),
@@ -274,7 +274,7 @@ def outer_memory(seed: int) -> Spec:
 
 
 def read_after_write(seed: int) -> Spec:
-    """The same row under two names: what is read after the write is what was written."""
+    """Return the same row under two names: what is read after the write is what was written."""
     inputs = {"x": normal(seed, 3, 2, 4), "h0": normal(seed + 1, 1, 2, 4)}
     step = [
         operator("Sum", ["h_prev", "x_t"], ["h"]),
@@ -302,7 +302,7 @@ def read_after_write(seed: int) -> Spec:
 
 
 def in_place_over_the_previous_row(seed: int) -> Spec:
-    """A step that writes over the row that it reads: the backward step sees what is there after the loop."""
+    """Return a step that writes over the row that it reads: the backward step sees what is there after the loop."""
     inputs = {"x": normal(seed, 3, 2, 4), "h0": normal(seed + 1, 4)}
     step = [
         operator("Tanh", ["h_prev"], ["h_prev"]),
@@ -327,7 +327,7 @@ def in_place_over_the_previous_row(seed: int) -> Spec:
 
 
 def recomputed_row(seed: int) -> Spec:
-    """The backward step computes the row of a state again, under the name of the step, and so writes over it."""
+    """Return a case whose backward step computes a state's row again, under the step's name, and so writes over it."""
     inputs = {"x": normal(seed, 3, 2, 4), "h0": normal(seed + 1, 1, 2, 4)}
     step = [operator("Sum", ["h_prev", "x_t"], ["sum"]), operator("Tanh", ["sum"], ["h"])]
     backward = [
@@ -351,7 +351,7 @@ def recomputed_row(seed: int) -> Spec:
 
 
 def changed_row(seed: int) -> Spec:
-    """The backward step writes something else over the row of a state, which later operators see."""
+    """Return a case whose backward step writes something else over the row of a state, which later operators see."""
     inputs = {"x": normal(seed, 3, 2, 4), "h0": normal(seed + 1, 1, 2, 4)}
     backward = [
         operator("TanhGradient", ["h", "h_grad"], ["sum_grad"]),
@@ -373,7 +373,7 @@ def changed_row(seed: int) -> Spec:
 
 
 def changed_row_of_another_name(seed: int) -> Spec:
-    """The gradient operator has another name for a view of the state: the memory is what the forward one made."""
+    """Return a case whose gradient operator names a view of the state otherwise: the memory is the forward one's."""
     spec = changed_row(seed)
     gradient = spec.net.op[1]
     (names,) = (arg for arg in gradient.arg if arg.name == "alias_dst")

@@ -15,7 +15,7 @@ def floats(*shape: int) -> Array:
 
 
 def unit(states: int, rows: int, width: int, *, lengths: list[int] | None, scale: float = 1, **args: Any) -> Spec:
-    """A unit of ``states`` states (2: LSTM, 1: GRU) at timestep 2; without lengths, sequence_lengths is 0."""
+    """Return a unit of ``states`` states (2: LSTM, 1: GRU) at timestep 2; without lengths, sequence_lengths is 0."""
     shape = 1, rows, width
     operands = {f"S{i}": floats(*shape) for i in range(states)}
     operands["gates"] = floats(1, rows, width * (states + 2)) * np.float32(scale)

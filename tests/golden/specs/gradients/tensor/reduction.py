@@ -11,7 +11,7 @@ rng = generator(0)
 
 
 def whole(*shape: int) -> Array:
-    """Floats among few integers, so that maxima are reached more than once."""
+    """Return floats among few integers, so that maxima are reached more than once."""
     return rng.integers(-3, 3, shape).astype("float32")
 
 
