@@ -18,7 +18,7 @@ from caffe2_tests.table import ModuleResult, read_results, summary_line, total_l
 
 
 def copy_of(real: Path | None, given: Path | None) -> Path:
-    """The folder with Caffe2's Python files: the given one, that of real Caffe2, or one on the search path."""
+    """Return the folder with Caffe2's Python files: the given one, that of real Caffe2, or one on the search path."""
     return locate(given or (real.parents[1] if real is not None else None)).root
 
 
@@ -35,7 +35,7 @@ def run_all(
 def _in_order(
     modules: Sequence[str], earlier: Mapping[str, dict[str, Outcome]], run: Iterator[tuple[str, dict[str, Outcome]]]
 ) -> Iterator[tuple[str, dict[str, Outcome]]]:
-    """Outcomes of modules in order, those of an earlier run among them."""
+    """Yield the outcomes of modules in order, those of an earlier run among them."""
     for module in modules:
         yield (module, earlier[module]) if module in earlier else next(run)
 

@@ -11,7 +11,7 @@ OPERATORS: Final = "operator_test"
 
 
 def find_modules(copy: Path, *, operators: bool = False) -> list[str]:
-    """The names of test modules under ``caffe2.python``, sorted; those of operators in addition, on request."""
+    """Return the names of test modules under ``caffe2.python``, sorted; those of operators in addition, on request."""
     root = copy / "caffe2" / "python"
     folders = (*FOLDERS, OPERATORS) if operators else FOLDERS
     found = {

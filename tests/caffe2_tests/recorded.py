@@ -12,7 +12,7 @@ Passed = dict[str, list[str]]
 
 
 def read_passed(path: Path = RECORDED) -> Passed:
-    """The names of passed tests by module."""
+    """Return the names of passed tests by module."""
     found: Passed = json.loads(path.read_text("utf-8")) if path.exists() else {}
     return found
 

@@ -24,7 +24,7 @@ _seeds = itertools.count()
 
 
 def _seeded_rng(seed: Any = None) -> Any:
-    """A generator that draws the same numbers in each run of a test, for workspaces without a seed."""
+    """Return a generator that draws the same numbers in each run of a test, for workspaces without a seed."""
     return _default_rng(next(_seeds) if seed is None else seed)
 
 

@@ -90,7 +90,7 @@ def _environment(folder: Path, copy: Path, real: Path | None, limits: Limits) ->
 
 
 def _read(results: Path) -> dict[str, Outcome]:
-    """The last outcome of each test; one that started and did not end stopped the process."""
+    """Return the last outcome of each test; one that started and did not end stopped the process."""
     outcomes: dict[str, Outcome] = {}
     for line in results.read_text("utf-8").splitlines():
         data = json.loads(line)

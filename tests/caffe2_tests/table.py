@@ -45,12 +45,12 @@ def _reason(outcome: Outcome) -> str:
 
 
 def summary_line(result: ModuleResult) -> str:
-    """One line for the terminal."""
+    """Return one line for the terminal."""
     return f"{result.module:50} {len(result.passed):4} / {len(result.real):4}"
 
 
 def total_line(results: Iterable[ModuleResult]) -> str:
-    """The sum over modules."""
+    """Return the sum over modules."""
     listed = list(results)
     passed, real = (sum(map(len, column)) for column in ([r.passed for r in listed], [r.real for r in listed]))
     share = 100 * passed / real if real else 0.0
@@ -58,7 +58,7 @@ def total_line(results: Iterable[ModuleResult]) -> str:
 
 
 def page_section(results: Sequence[ModuleResult]) -> str:
-    """The generated part of the documentation page."""
+    """Return the generated part of the documentation page."""
     lines = [_BEGIN, "", f"{total_line(results)}.", "", "| module | here | in real Caffe2 |", "|---|---|---|"]
     lines += [f"| {result.module} | {len(result.passed)} | {len(result.real)} |" for result in results]
     failed = [(result.module, name, reason) for result in results for name, reason in sorted(result.failed.items())]
@@ -87,6 +87,6 @@ def write_results(results: Iterable[ModuleResult], path: Path) -> None:
 
 
 def read_results(path: Path) -> dict[str, dict[str, Outcome]]:
-    """The outcomes of a JSON file by module and test."""
+    """Return the outcomes of a JSON file by module and test."""
     data = json.loads(path.read_text("utf-8"))
     return {module: {name: Outcome(*outcome) for name, outcome in tests.items()} for module, tests in data.items()}

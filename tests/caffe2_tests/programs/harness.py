@@ -22,7 +22,7 @@ def install(copy: str) -> None:
 
 
 def caffe2(module: str) -> Any:
-    """A module of caffe2.python."""
+    """Return a module of caffe2.python."""
     return importlib.import_module("caffe2.python." + module)
 
 
@@ -50,6 +50,6 @@ def train(net: Any, loss: str, batches: Iterable[Dict[str, Any]]) -> List[float]
 
 
 def norms(names: Iterable[Any]) -> Dict[str, float]:
-    """The Euclidean norms of blobs."""
+    """Return the Euclidean norms of blobs."""
     workspace = caffe2("workspace")
     return {str(name): float(np.linalg.norm(workspace.FetchBlob(str(name)))) for name in names}

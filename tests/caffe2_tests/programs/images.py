@@ -14,7 +14,7 @@ Batches = Iterator[Dict[str, Any]]
 
 
 def _digits(count: int, seed: int) -> Tuple[Any, Any]:
-    """Images in which a bright bar stands for the digit, and the digits."""
+    """Return images in which a bright bar stands for the digit, and the digits."""
     random = np.random.RandomState(seed)
     labels = random.randint(0, DIGITS, count).astype(np.int32)
     images = random.randint(0, 64, (count, 1, SIDE, SIDE)).astype(np.uint8)
@@ -24,7 +24,7 @@ def _digits(count: int, seed: int) -> Tuple[Any, Any]:
 
 
 def _write_digits(path: str) -> None:
-    """A minidb with one image and label in a record, as the tutorial's databases."""
+    """Write a minidb with one image and label in a record, as the tutorial's databases."""
     core, workspace = caffe2("core"), caffe2("workspace")
     if os.path.exists(path):
         os.remove(path)
@@ -67,7 +67,7 @@ def _add_input(model: Any, batch_size: int, path: str) -> Tuple[Any, Any]:
 
 
 def mnist(folder: str) -> Figures:
-    """The MNIST tutorial: databases, training with accuracy, the test, and the saved and loaded predictor."""
+    """Run the MNIST tutorial: databases, training with accuracy, the test, and the saved and loaded predictor."""
     brew, workspace, model_helper = (caffe2(name) for name in ("brew", "workspace", "model_helper"))
     pe = caffe2("predictor.predictor_exporter")
     path = os.path.join(folder, "digits.minidb")
@@ -128,7 +128,7 @@ def _random_images(shape: Tuple[int, ...], classes: int, steps: int) -> Batches:
 
 
 def resnet(_: str) -> Figures:
-    """The residual net for images of CIFAR's size of models/resnet.py, on random data.
+    """Train the residual net for images of CIFAR's size of models/resnet.py, on random data.
 
     The rate is small: batch normalization of random features amplifies rounding errors from step to step, so that at a
     rate of 0.001 real Caffe2 itself, started from parameters that differ by 1e-7, has other losses after four steps.
@@ -150,7 +150,7 @@ def resnet(_: str) -> Figures:
 
 
 def convnets(_: str) -> Figures:
-    """Nets of convnet_benchmarks.py: losses of two steps, and norms of gradients."""
+    """Return losses of two steps, and norms of gradients, of the nets of convnet_benchmarks.py."""
     workspace, benchmarks = caffe2("workspace"), caffe2("convnet_benchmarks")
     figures = {}
     for name in ("MLP", "AlexNet", "Inception"):

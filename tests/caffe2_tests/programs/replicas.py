@@ -10,7 +10,7 @@ STEPS, ROWS = 12, 16
 
 
 def data_parallel(_: str) -> Figures:
-    """The losses and weights of one, two and four devices, with parameters of their own and shared ones."""
+    """Return the losses and weights of one, two and four devices, with parameters of their own and shared ones."""
     figures = {}
     for devices in ([0], [0, 1], [0, 1, 2, 3]):
         for shared in (False, True):

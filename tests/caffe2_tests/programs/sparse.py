@@ -72,7 +72,7 @@ class Copies:
         self._before = now
 
     def end(self) -> int:
-        """How many bytes were copied."""
+        """Return how many bytes were copied."""
         self._restore()
         for one in self._sessions:
             name = one.end_profiling()
@@ -87,7 +87,7 @@ class Copies:
 
 
 def build(kind: str, options: Dict[str, Any], *, cut: bool) -> Any:
-    """A click model of two tables; ``cut``: a host operator stands in its middle."""
+    """Return a click model of two tables; ``cut``: a host operator stands in its middle."""
     brew, core = caffe2("brew"), caffe2("core")
     model = caffe2("model_helper").ModelHelper(kind)
     model.net.AddExternalInputs("ids", "lengths", "label")
@@ -111,7 +111,7 @@ def build(kind: str, options: Dict[str, Any], *, cut: bool) -> Any:
 
 
 def train(model: Any, copies: Optional[Copies]) -> List[float]:
-    """The losses of a few steps. In every other one ids repeat."""
+    """Return the losses of a few steps. In every other one ids repeat."""
     workspace, random = caffe2("workspace"), np.random.RandomState(0)
     losses = []
     for step in range(WARM + STEPS):
@@ -131,7 +131,7 @@ def train(model: Any, copies: Optional[Copies]) -> List[float]:
 
 
 def optimizers(folder: str) -> Figures:
-    """The losses of each optimizer, without and with a cut; ``copied`` is empty in real Caffe2."""
+    """Return the losses of each optimizer, without and with a cut; ``copied`` is empty in real Caffe2."""
     here = "caffe2_backend" in sys.modules
     found: Figures = {"copied": {}}
     for name, (kind, options) in OPTIMIZERS.items():
