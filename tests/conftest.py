@@ -26,17 +26,17 @@ from support.random_values import RandomValues
 
 
 def missing_oracle() -> str:
-    """Why real Caffe2 cannot be asked; empty where it can."""
+    """Return why real Caffe2 cannot be asked; empty where it can."""
     return "" if find_oracle() else "real Caffe2 is not installed (scripts/oracle installs it)"
 
 
 def missing_torch() -> str:
-    """Why PyTorch cannot be used."""
+    """Return why PyTorch cannot be used."""
     return "" if importlib.util.find_spec("torch") else "PyTorch is not installed (extra: torch)"
 
 
 def missing_gpu() -> str:
-    """Why onnxruntime cannot compute on a CUDA device."""
+    """Return why onnxruntime cannot compute on a CUDA device."""
     from caffe2_backend.runtime.sessions.onnxruntime_library import missing_cuda
 
     return missing_cuda()
@@ -64,12 +64,12 @@ LEFT_OUT: Final = pytest.StashKey[Counter[str]]()  # how many tests cannot run, 
 
 
 def missing_needs(item: pytest.Item) -> dict[str, str]:
-    """Why a test cannot run, by the marker that says what it needs."""
+    """Return why a test cannot run, by the marker that says what it needs."""
     return {name: reason for name, missing in NEEDS.items() if item.get_closest_marker(name) and (reason := missing())}
 
 
 def required(item: pytest.Item) -> str:
-    """The marker of a test that says that it must not be skipped; empty where it may be."""
+    """Return the marker of a test that says that it must not be skipped; empty where it may be."""
     names = os.environ.get("CAFFE2_BRIDGE_REQUIRE", "").split(",")
     if missing_needs(item).keys() - set(names):
         return ""  # it needs something else too, which nobody requires and which is absent

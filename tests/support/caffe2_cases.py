@@ -16,7 +16,7 @@ from support.exports import export, run, specs_of
 
 
 def assert_computes(op_type: str, operands: Sequence[Array], results: Sequence[Array], **args: ArgumentValue) -> None:
-    """An operator whose operands' ranks alone are known gives these results, in real Caffe2 too where it is there."""
+    """Assert that an operator of which operands' ranks are known gives these results; in real Caffe2 too if present."""
     op, fed = _operator(op_type, operands, len(results), args)
     expected = dict(zip(op.output, results, strict=True))
     values = run(export(op, specs_of(fed, sizes=False)), fed)
@@ -28,7 +28,7 @@ def assert_computes(op_type: str, operands: Sequence[Array], results: Sequence[A
 
 
 def assert_refused(op_type: str, operands: Sequence[Array], outputs: int = 1, **args: ArgumentValue) -> None:
-    """The conversion refuses an operator whose operands' ranks alone are known."""
+    """Assert that the conversion refuses an operator whose operands' ranks alone are known."""
     op, fed = _operator(op_type, operands, outputs, args)
     with pytest.raises(ConversionError):
         export(op, specs_of(fed, sizes=False))

@@ -36,7 +36,7 @@ class Recurrent:
     outputs: tuple[str, ...] = ()
 
     def net(self, order: np.random.Generator | None = None) -> NetDef:
-        """The net; with ``order`` the step net's operators come in a random order that means the same."""
+        """Return the net; with ``order`` the step net's operators come in a random order that means the same."""
         inputs = ["x", *([] if not self.lengths else ["lengths"]), *(f"{state}_0" for state in self.states)]
         step = NetDef(name="step", op=self.steps if order is None else reordered(self.steps, order))
         made = {name for op in self.steps for name in op.output}
@@ -70,12 +70,12 @@ class Recurrent:
         )
 
     def init(self) -> NetDef:
-        """The net that fills the weights."""
+        """Return the net that fills the weights."""
         return fills(self.weights)
 
 
 def fills(weights: Mapping[str, Array]) -> NetDef:
-    """An init net."""
+    """Return an init net."""
     ops = [
         operator("GivenTensorFill", [], [name], shape=list(value.shape), values=[float(v) for v in value.reshape(-1)])
         for name, value in weights.items()
@@ -84,7 +84,7 @@ def fills(weights: Mapping[str, Array]) -> NetDef:
 
 
 def reordered(ops: Sequence[OperatorDef], random: np.random.Generator) -> list[OperatorDef]:
-    """Operators in a random order in which each still comes after what makes its operands (each name made once)."""
+    """Return operators in a random order in which each comes after what makes its operands (each name made once)."""
     made = {name: i for i, op in enumerate(ops) for name in op.output}
     waiting = {i: {made[name] for name in op.input if name in made} - {i} for i, op in enumerate(ops)}
     done: list[int] = []
@@ -97,7 +97,7 @@ def reordered(ops: Sequence[OperatorDef], random: np.random.Generator) -> list[O
 
 
 def renamed(cell: Recurrent, random: np.random.Generator) -> Recurrent:
-    """The same cell with meaningless names inside the step net, in no order; states and weights keep theirs."""
+    """Return the same cell with meaningless names inside the step net, in no order; states and weights keep theirs."""
     local = sorted({name for op in cell.steps for name in op.output})
     names = dict(zip(local, (f"b{k}" for k in random.permutation(len(local))), strict=True))
     steps = []
@@ -112,13 +112,13 @@ def renamed(cell: Recurrent, random: np.random.Generator) -> Recurrent:
 
 
 def weights(shapes: Mapping[str, tuple[int, ...]], seed: int = 0) -> dict[str, Array]:
-    """Random parameters."""
+    """Return random parameters."""
     random = np.random.default_rng(seed)
     return {name: random.normal(0, 0.7, shape).astype(np.float32) for name, shape in shapes.items()}
 
 
 def feed(cell: Recurrent, steps: int, batch: int, *, scale: float = 1.0, features: int = FEATURES) -> dict[str, Array]:
-    """Random inputs with lengths of 0, of all steps, and beyond; ``scale`` saturates gates."""
+    """Return random inputs with lengths of 0, of all steps, and beyond; ``scale`` saturates gates."""
     random = np.random.default_rng(steps * 31 + batch)
     arrays: dict[str, Array] = {"x": (scale * random.normal(size=(steps, batch, features))).astype(np.float32)}
     for state in cell.states:
@@ -134,12 +134,12 @@ Mask = Literal["unit", "product", "none"]
 
 
 def fc(x: str, w: str, y: str) -> OperatorDef:
-    """A dense layer on [1, N, D]; its bias is ``<w>_b``."""
+    """Return a dense layer on [1, N, D]; its bias is ``<w>_b``."""
     return operator("FC", [x, w, f"{w}_b"], [y], axis=2)
 
 
 def masked(new: str, old: str, result: str, *, drop: bool) -> Iterable[OperatorDef]:
-    """A mask by arithmetic, as Caffe2's BasicRNN spells it."""
+    """Yield a mask by arithmetic, as Caffe2's BasicRNN spells it."""
     yield operator("GT", ["lengths", "timestep"], [f"{result}_longer"], broadcast=1)
     yield operator("Cast", [f"{result}_longer"], [f"{result}_valid"], to=int(TensorProto.FLOAT))
     yield operator("Mul", [new, f"{result}_valid"], [result if drop else f"{result}_kept"], broadcast=1, axis=1)
@@ -172,7 +172,7 @@ def lstm(
     projection: Literal["before", "inside"] = "before",
     swapped: bool = False,
 ) -> Recurrent:
-    """An LSTM. ``swapped``: operands of commutative operators change places."""
+    """Return an LSTM. ``swapped``: operands of commutative operators change places."""
     four = 4 * WIDTH
     made = weights({"w": (four, WIDTH), "w_b": (four,), "i2h": (four, FEATURES), "i2h_b": (four,), "fb": (WIDTH,)})
     made["one"] = np.array([1.5], np.float32)
@@ -228,7 +228,7 @@ def lstm(
 def gru(
     *, before_reset: bool = True, mask: Mask = "unit", drop: bool = False, unit: bool = True, swapped: bool = False
 ) -> Recurrent:
-    """A GRU; ``before_reset``: the candidate's product comes before the reset gate."""
+    """Return a GRU; ``before_reset``: the candidate's product comes before the reset gate."""
     shapes = dict.fromkeys(("w_r", "w_u", "w_n"), (WIDTH, WIDTH)) | {"i2h": (3 * WIDTH, FEATURES)}
     made = weights(shapes | {f"{name}_b": (shape[0],) for name, shape in shapes.items()}, seed=1)
     steps = [
@@ -270,7 +270,7 @@ def gru(
 def rnn(
     activation: str = "Tanh", *, mask: Mask = "product", drop: bool = False, projection: str = "before"
 ) -> Recurrent:
-    """A plain RNN."""
+    """Return a plain RNN."""
     shapes = {"w": (WIDTH, WIDTH), "i2h": (WIDTH, FEATURES)}
     made = weights(shapes | {f"{name}_b": (shape[0],) for name, shape in shapes.items()}, seed=2)
     before = [fc("x", "i2h", "projected")] if projection == "before" else []

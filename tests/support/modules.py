@@ -11,7 +11,7 @@ from support.paths import PACKAGES
 
 
 def modules(packages: Collection[str] = tuple(PACKAGES)) -> dict[str, Path]:
-    """The modules of import packages; a package itself is named without ``__init__``."""
+    """Return the modules of import packages; a package itself is named without ``__init__``."""
     found = {}
     for base in map(PACKAGES.__getitem__, packages):
         for path in sorted(base.rglob("*.py")):
@@ -22,5 +22,5 @@ def modules(packages: Collection[str] = tuple(PACKAGES)) -> dict[str, Path]:
 
 @cache
 def parse_modules(packages: tuple[str, ...] = tuple(PACKAGES)) -> dict[str, ast.Module]:
-    """The syntax trees of :func:`modules`, which callers leave as they are."""
+    """Return the syntax trees of :func:`modules`, which callers leave as they are."""
     return {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in modules(packages).items()}

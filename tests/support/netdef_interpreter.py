@@ -84,7 +84,7 @@ def _recurrent_network(op: OpView, workspace: Workspace) -> None:
 
 
 def sigmoid(x: Array) -> Array:
-    """1 / (1 + e^-x), in double precision in between."""
+    """Return 1 / (1 + e^-x), in double precision in between."""
     return (1 / (1 + np.exp(-x.astype(np.float64)))).astype(x.dtype)
 
 
@@ -99,14 +99,14 @@ def _split(op: OpView, x: Array) -> tuple[Array, ...]:
 
 
 def _concat(op: OpView, *xs: Array) -> tuple[Array, Array]:
-    """The second output holds the sizes along the axis."""
+    """Return the operands, joined along an axis, and their sizes along it."""
     axis = op.args.integer("axis", 1)
     return np.concatenate(xs, axis=axis), np.array([x.shape[axis] for x in xs], np.int32)
 
 
 def _binary(function: Callable[[Array, Array], Array]) -> Callable[[OpView, Array, Array], Array]:
     def run(op: OpView, a: Array, b: Array) -> Array:
-        """With ``axis`` the dims of b line up with those of a from there on."""
+        """Apply the function; with ``axis`` the dims of b line up with those of a from there on."""
         axis = op.args.integer("axis", -1)
         if axis >= 0:
             b = b.reshape(*b.shape, *[1] * (a.ndim - axis - b.ndim))

@@ -10,12 +10,12 @@ from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 
 
 def parse(text: str) -> NetDef:
-    """A net from protobuf text."""
+    """Return a net from protobuf text."""
     return text_format.Parse(text, NetDef())
 
 
 def op(kind: str, inputs: str, outputs: str, device: Device | None = None, **args: ArgumentValue) -> OperatorDef:
-    """An operator; names of operands are separated by blanks."""
+    """Return an operator; names of operands are separated by blanks."""
     proto = operator(kind, inputs.split(), outputs.split(), **args)
     if device is not None:
         proto.device_option.CopyFrom(device.option())
@@ -23,18 +23,18 @@ def op(kind: str, inputs: str, outputs: str, device: Device | None = None, **arg
 
 
 def net(*ops: OperatorDef, inputs: str = "x", outputs: str = "y") -> NetDef:
-    """A net of operators; names of external inputs and outputs are separated by blanks."""
+    """Return a net of operators; names of external inputs and outputs are separated by blanks."""
     return NetDef(name="n", op=ops, external_input=inputs.split(), external_output=outputs.split())
 
 
 def body(op: OperatorDef, name: str) -> NetDef:
-    """The net in an argument."""
+    """Return the net in an argument."""
     (arg,) = [arg for arg in op.arg if arg.name == name]
     return arg.n
 
 
 def lines(proto: NetDef) -> list[str]:
-    """Each operator as ``Type(inputs) -> outputs``, with its device if that is a GPU."""
+    """Return each operator as ``Type(inputs) -> outputs``, with its device if that is a GPU."""
     found = []
     for each in proto.op:
         device = as_device(each.device_option)
@@ -44,5 +44,5 @@ def lines(proto: NetDef) -> list[str]:
 
 
 def arrows(proto: NetDef) -> list[str]:
-    """Each operator as ``Type: inputs -> outputs``."""
+    """Return each operator as ``Type: inputs -> outputs``."""
     return [f"{op.type}: {' '.join(op.input)} -> {' '.join(op.output)}" for op in proto.op]

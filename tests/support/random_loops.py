@@ -39,7 +39,7 @@ class RandomLoops:
         self.model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
     def feeds(self) -> list[dict[str, Any]]:
-        """Inputs for both values of the condition."""
+        """Return inputs for both values of the condition."""
         return [self._feed(go) for go in (True, False)]
 
     def _feed(self, go: object) -> dict[str, Any]:
@@ -69,7 +69,7 @@ class RandomLoops:
         return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
 
     def _block(self, nodes: list[onnx.NodeProto], values: list[str], depth: int) -> None:
-        """Some operators, and what holds more of them."""
+        """Add some operators, and what holds more of them."""
         for _ in range(self._random.randrange(1, 5)):
             kind = self._random.random() if depth < _DEPTH else 1.0
             step = (
@@ -78,7 +78,7 @@ class RandomLoops:
             values += step(nodes, values, depth)
 
     def _step(self, nodes: list[onnx.NodeProto], values: list[str], _: int) -> list[str]:
-        """An operator whose result may have another length, or be made of lengths."""
+        """Return an operator whose result may have another length, or be made of lengths."""
         a, b = self._random.choice(values), self._random.choice(values)
         zero, one = self._constant([0]), self._constant([1])
 
@@ -104,7 +104,7 @@ class RandomLoops:
         return self._emit(nodes, "Slice", value, self._constant([0]), self._constant([LONGEST]))
 
     def _loop(self, nodes: list[onnx.NodeProto], values: list[str], depth: int) -> list[str]:
-        """A Loop of one or two states, and at times of a number from each iteration."""
+        """Return a Loop of one or two states, and at times of a number from each iteration."""
         initial = [self._random.choice(values) for _ in range(self._random.choice([1, 2]))]
         formals, inner = [self._name() for _ in initial], list[onnx.NodeProto]()
         iteration, going = self._name(), self._name()
@@ -131,7 +131,7 @@ class RandomLoops:
         return [*finals, *(self._emit(nodes, "Reshape", name, self._constant([-1])) for name in stacked)]
 
     def _branch(self, nodes: list[onnx.NodeProto], values: list[str], depth: int) -> list[str]:
-        """An If whose branches have results of any lengths."""
+        """Return an If whose branches have results of any lengths."""
         sides = []
         for _ in range(2):
             inner, inside = list[onnx.NodeProto](), self._random.sample(values, 2)
@@ -141,7 +141,7 @@ class RandomLoops:
         return [self._emit(nodes, "If", "go", then_branch=sides[0], else_branch=sides[1])]
 
     def _scan(self, nodes: list[onnx.NodeProto], values: list[str], _: int) -> list[str]:
-        """A Scan over the elements of a vector."""
+        """Return a Scan over the elements of a vector."""
         state, element, inner = self._name(), self._name(), list[onnx.NodeProto]()
         row = self._emit(inner, "Unsqueeze", element, self._constant([0]))
         after = self._emit(inner, "Add", state, row)

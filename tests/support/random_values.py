@@ -20,13 +20,13 @@ class RandomValues:
         self.generator = np.random.default_rng(zlib.crc32(name.encode()))
 
     def normal(self, *shape: int, scale: float = 1.0) -> Any:
-        """Normally distributed float32 elements."""
+        """Return normally distributed float32 elements."""
         return self.generator.normal(0, scale, shape).astype(np.float32)
 
     def numbers(self, *shape: int, name: str = "float") -> Any:
-        """Normally distributed elements of deviation 4, converted to a dtype of ``DTYPES``."""
+        """Return normally distributed elements of deviation 4, converted to a dtype of ``DTYPES``."""
         return (self.generator.normal(size=shape) * 4).astype(DTYPES[name])
 
     def within(self, low: int, high: int, *shape: int, name: str = "int64") -> Any:
-        """Integers from ``low`` to ``high`` exclusive, as a dtype of ``DTYPES``."""
+        """Return integers from ``low`` to ``high`` exclusive, as a dtype of ``DTYPES``."""
         return self.generator.integers(low, high, size=shape).astype(DTYPES[name])

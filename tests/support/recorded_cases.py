@@ -14,7 +14,7 @@ from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 
 
 def cases(path: Path) -> Iterator[tuple[NetDef, dict[str, Parameter], dict[str, np.ndarray[Any, Any]], dict[str, Any]]]:
-    """The cases of a file: the net, its inputs as parameters, the expected outputs, and what was recorded of it."""
+    """Yield the cases of a file: the net, its inputs as parameters, the expected outputs, and what was recorded."""
     with np.load(path) as data:
         for index, meta in enumerate(json.loads(data["meta"].tobytes())):
             proto = data[f"{index:03d}/proto"].tobytes()

@@ -19,5 +19,5 @@ def choose_loops(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def without_loops(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """What lets onnxruntime run whole nets from then on."""
+    """Return a function that lets onnxruntime run whole nets from then on."""
     return lambda: monkeypatch.setattr(program, "is_available", lambda: False)

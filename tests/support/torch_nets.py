@@ -22,7 +22,7 @@ TABLES = 3
 
 
 def block(before, after):
-    """A convolution and its activation."""
+    """Return a convolution and its activation."""
     return nn.Sequential(nn.Conv2d(before, after, 3, padding=1), nn.ReLU())
 
 
@@ -105,7 +105,7 @@ class Classifier(nn.Module):
 
 
 def separable(before, after, stride=1):
-    """A convolution of volumes as one of images and one along time."""
+    """Return a convolution of volumes as one of images and one along time."""
     between = (before * after * 27) // (before * 9 + 3 * after)
     return nn.Sequential(
         nn.Conv3d(before, between, (1, 3, 3), (1, stride, stride), (0, 1, 1), bias=False),

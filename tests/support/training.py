@@ -74,7 +74,7 @@ def _of(file: Any, prefix: str) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
 
 
 def linear_classifier(rate: float = 0.1) -> tuple[NetDef, NetDef]:
-    """A train net ``data, label -> loss`` with momentum, a counter and a metric, and its init net."""
+    """Return a train net ``data, label -> loss`` with momentum, a counter and a metric, and its init net."""
     net = Net("linear")
     net.add_external_input("data", "label", "w", "b", "w_momentum", "rate", "mutex", "iter")
     net.op("FC", ["data", "w", "b"], "scores")
@@ -98,7 +98,7 @@ def linear_classifier(rate: float = 0.1) -> tuple[NetDef, NetDef]:
 
 
 def classifier_data(count: int, seed: int = 0) -> Arrays:
-    """Data for ``linear_classifier``: rows of four features, and the class of each."""
+    """Return data for ``linear_classifier``: rows of four features, and the class of each."""
     rng = np.random.default_rng(seed)
     data = rng.standard_normal((count, 4)).astype(np.float32)
     return {"data": data, "label": np.argmax(data[:, :3], axis=1).astype(np.int32)}

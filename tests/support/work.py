@@ -9,7 +9,7 @@ from typing import Any
 
 
 def count_calls(function: Callable[[], object]) -> int:
-    """How many functions, of Python and of C, are called while ``function`` runs."""
+    """Return how many functions, of Python and of C, are called while ``function`` runs."""
     calls = 0
 
     def count(_: FrameType, event: str, __: Any) -> None:

@@ -84,7 +84,7 @@ def sparse_indices(location: str) -> onnx.SparseTensorProto:
 
 
 def hiding_places(location: str) -> dict[str, onnx.ModelProto]:
-    """Models that read a file in every part of a model where a tensor may be."""
+    """Return models that read a file in every part of a model where a tensor may be."""
     add = node("Add", ["x", "w"], ["y"])
     condition = value("c", onnx.TensorProto.BOOL, ())
     branch = graph([node("Constant", [], ["w"], value=external(location)), add], ())
@@ -115,7 +115,7 @@ def hiding_places(location: str) -> dict[str, onnx.ModelProto]:
 
 
 def nested(depth: int) -> onnx.ModelProto:
-    """An If in an If, ``depth`` deep; made from the outside in, since protobuf does not copy what is deep."""
+    """Return an If in an If, ``depth`` deep; made from the outside in, since protobuf does not copy what is deep."""
     other = graph([node("Identity", ["x"], ["y"])], ())
     made = model(graph([], [value("c", onnx.TensorProto.BOOL, ()), "x"]))
     body = made.graph

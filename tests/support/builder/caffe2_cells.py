@@ -37,7 +37,7 @@ ATTENTION = {
 
 
 def build(spec: Spec, forward_only: bool) -> Any:
-    """A cell from its description: ``kind``, and what the constructor of that kind takes."""
+    """Return a cell from its description: ``kind``, and what the constructor of that kind takes."""
     spec = dict(spec)
     kind = spec.pop("kind")
     if kind == "Multi":
@@ -69,7 +69,7 @@ def build(spec: Spec, forward_only: bool) -> Any:
 
 
 def net_of(case: Spec, forward_only: bool) -> Tuple[ModelHelper, Spec]:
-    """A net of one cell with a loss, and what is what in it."""
+    """Return a net of one cell with a loss, and what is what in it."""
     model = ModelHelper(name="net")
     cell = build(case["cell"], forward_only)
     states = [core.BlobReference(f"state_{i}") for i in range(case["states"])] or None

@@ -230,7 +230,7 @@ def with_gradients(net: Net) -> Mapping[str, str]:
 
 
 def values(name: str, case: Case, net: Net) -> dict[str, Any]:
-    """Inputs and parameters, the same for both."""
+    """Return inputs and parameters, the same for both."""
     rng = np.random.default_rng(zlib.crc32(name.encode()))
     kinds = {blob: (array.shape, array.dtype) for blob, array in net.model().params.items()}
     shapes = {blob: shape for blob, (shape, dtype) in kinds.items() if dtype == np.float32}

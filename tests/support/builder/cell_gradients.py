@@ -19,12 +19,12 @@ Arrays = dict[str, np.ndarray[Any, Any]]
 
 @cache
 def cell(seed: int) -> RandomCell:
-    """The random cell of a seed."""
+    """Return the random cell of a seed."""
     return draw(seed)
 
 
 def inputs_of(drawn: RandomCell, steps: int, batch: int) -> Arrays:
-    """Inputs of another size; parameters keep their values unless they have a batch."""
+    """Return inputs of another size; parameters keep their values unless they have a batch."""
     values = np.random.default_rng(steps * 10 + batch)
     sizes = {"x": (steps, batch, D)}
     result = {}
@@ -43,14 +43,14 @@ def exported(
     net: NetDef | None = None,
     **options: Any,
 ) -> Any:
-    """The model that returns the loss and the gradients; of ``net`` instead of the cell's own."""
+    """Return the model that returns the loss and the gradients; of ``net`` instead of the cell's own."""
     outputs = ["loss", *drawn.gradients.values()]
     described = specs_of(inputs, sizes=sizes)
     return to_onnx(net or drawn.net.proto, inputs=described, outputs=outputs, recurrent=form, **options)
 
 
 def expected(drawn: RandomCell, inputs: Arrays) -> list[Any]:
-    """The loss and the gradients, in double."""
+    """Return the loss and the gradients, in double."""
     import torch
     from support.builder.torch_nets import run as run_torch
 

@@ -8,7 +8,7 @@ from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
 
 def with_dropout(recomputed: list[str] | None = None) -> NetDef:
-    """``h' = h + dropout(x)``, with the sum of the last h as the loss, and its gradients."""
+    """Return ``h' = h + dropout(x)``, with the sum of the last h as the loss, and its gradients."""
     net = Net("net")
     sequence, start = net.add_external_input("x", "start")
     step = net.child("step")

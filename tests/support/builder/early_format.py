@@ -25,7 +25,7 @@ def has_one_gradient(drawn: RandomCell) -> bool:
 
 
 def early_net(net: NetDef, form: Format, width: int) -> NetDef:
-    """The net in an old format; all blobs of the steps have ``width`` features."""
+    """Return the net in an old format; all blobs of the steps have ``width`` features."""
     result = NetDef()
     result.CopyFrom(net)
     forward, gradient = (op for op in result.op if op.type.startswith("RecurrentNetwork"))
@@ -50,7 +50,7 @@ def early_net(net: NetDef, form: Format, width: int) -> NetDef:
 
 
 def _saved(gradient: OperatorDef) -> list[str]:
-    """The blobs of a step that the backward step net finds."""
+    """Return the blobs of a step that the backward step net finds."""
     spec = RecurrentNetworkGradient(OpView(gradient, 0)).spec
     linked = {link.internal for link in spec.links}
     found = effects_of(spec.step_net, spec.argument).found
@@ -58,7 +58,7 @@ def _saved(gradient: OperatorDef) -> list[str]:
 
 
 def _parameters(gradient: OperatorDef) -> dict[str, str]:
-    """The gradient of each parameter by its name, after the backward step net writes it under the result's name."""
+    """Return each parameter's gradient by its name, after the backward step net writes it under the result's name."""
     spec = RecurrentNetworkGradient(OpView(gradient, 0)).spec
     renamed = {each.internal: gradient.output[each.output] for each in spec.parameters}
     for op in _argument(gradient, "backward_step_net").n.op:

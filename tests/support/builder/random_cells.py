@@ -54,7 +54,7 @@ class _Draw:
         return name
 
     def operator(self, blobs: list[str], output: str) -> str:
-        """One operator on some of the blobs, which may write over its operand where nothing else needs it."""
+        """Return one operator on some of the blobs, which may write over its operand where nothing else needs it."""
         kind = self.random.choice(["Sum", "Sum", "Add", "Mul", "Tanh", "Sigmoid", "FC", "Copy"])
         x = self.random.choice(blobs)
         if kind in ("Tanh", "Sigmoid") and x in self.unread and self.random.random() < 0.7:
@@ -81,7 +81,7 @@ class _Draw:
 
 
 def draw(seed: int) -> RandomCell:
-    """A random cell. Every state and the row of the sequence contribute to the first output."""
+    """Return a random cell. Every state and the row of the sequence contribute to the first output."""
     net = Net("net")
     step = net.child("step")
     drawn = _Draw(step, seed)

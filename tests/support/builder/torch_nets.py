@@ -57,7 +57,7 @@ def one(function: Callable[[Args, Sequence[Tensor]], Tensor]) -> Callable[[Args,
 
 
 def aligned(args: Args, a: Tensor, b: Tensor) -> Tensor:
-    """The second operand with dims of 1 behind it, where ``axis`` says that it starts before the last dims."""
+    """Return the second operand with dims of 1 behind it, where ``axis`` says that it starts before the last dims."""
     axis = args.integer("axis", default=-1)
     return b if axis == -1 else b.reshape(*b.shape, *[1] * (a.ndim - axis - b.ndim))
 
@@ -65,7 +65,7 @@ def aligned(args: Args, a: Tensor, b: Tensor) -> Tensor:
 def masked(
     args: Args, inputs: Sequence[Tensor], before: Sequence[Tensor], after: Sequence[Tensor]
 ) -> tuple[Tensor, ...]:
-    """States after a step: a sequence that has ended keeps its state, or drops it."""
+    """Return the states after a step: a sequence that has ended keeps its state, or drops it."""
     if not args.flag("sequence_lengths", default=True):
         return tuple(after)
     lengths, timestep = inputs[-2:]

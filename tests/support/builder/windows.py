@@ -6,7 +6,7 @@ from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 
 
 def with_window(net: NetDef, sequence: str = "x") -> NetDef:
-    """The net with a window of two rows that no operator reads, which makes its operators carry whole blobs."""
+    """Return the net with a window of two rows that no operator reads, which makes its operators carry whole blobs."""
     changed = NetDef()
     changed.CopyFrom(net)
     for op in changed.op:

@@ -21,7 +21,7 @@ def plain(option: Any) -> List[int]:
 
 
 def operand_devices() -> Dict[str, Any]:
-    """The devices of operands of operators on GPU 1, for each number of operands that the schema allows."""
+    """Return the devices of operands of operators on GPU 1, for each number of operands that the schema allows."""
     found = {}
     for kind in sorted(map(str, core._REGISTERED_OPERATORS)):
         schema = core.C.OpSchema.get(kind)
@@ -42,7 +42,7 @@ def operand_devices() -> Dict[str, Any]:
 
 
 def with_copies(serialized: str, devices: Dict[str, int]) -> Any:
-    """What InjectCrossDeviceCopies makes of a net, or its error; ``devices`` are the inputs' GPUs, -1 for the host."""
+    """Return what InjectCrossDeviceCopies makes of a net, or its error; ``devices``: inputs' GPUs, -1 is the host."""
     proto = caffe2_pb2.NetDef()
     proto.ParseFromString(base64.b64decode(serialized))
     try:
@@ -57,7 +57,7 @@ def with_copies(serialized: str, devices: Dict[str, int]) -> Any:
 
 
 def cuda_operators() -> Any:
-    """The register of CUDA operators, or None in a build without it.
+    """Return the register of CUDA operators, or None in a build without it.
 
     Python has no way to ask for it; the register starts with its map, a hash table of the C++ library whose nodes are
     linked: the next one, then the key, whose first field is where its characters are.

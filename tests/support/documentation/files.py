@@ -51,7 +51,7 @@ def _running(folder: Path) -> None:
 
 
 def _files(folder: Path) -> None:
-    """A predictor database, and one with the predictors ``wide`` and ``narrow``, both the same."""
+    """Write a predictor database, and one with the predictors ``wide`` and ``narrow``, both the same."""
     model = load(CHAR_RNN)
     shapes = {"input_blob": (1, 1, 94), "seq_lengths": (1,), "hidden_init": (1, 1, 192), "cell_init": (1, 1, 192)}
     shapes["softmax"] = (1, 1, 94)
@@ -104,7 +104,7 @@ def _validation(folder: Path) -> None:
 
 
 def _fleets(folder: Path) -> None:
-    """The character model in ``zoo``, and texts of several lengths in ``texts``, where PyArrow is installed."""
+    """Write the character model to ``zoo``, and texts of several lengths to ``texts``, where PyArrow is installed."""
     for name in ("predict_net.pb", "init_net.pb"):
         (folder / "zoo" / "letters").mkdir(parents=True, exist_ok=True)
         shutil.copy(CHAR_RNN / name, folder / "zoo" / "letters")
@@ -119,7 +119,7 @@ def _fleets(folder: Path) -> None:
 
 
 def _damaged_lstm(folder: Path) -> None:
-    """The LSTM as ``good``, with an element of a weight changed as ``damaged``, and the export of that."""
+    """Write the LSTM as ``good``, with an element of a weight changed as ``damaged``, and the export of that."""
     shutil.copytree(MODELS / "lstm", folder / "good")
     model = load(MODELS / "lstm")
     init = NetDef()
@@ -134,7 +134,7 @@ def _damaged_lstm(folder: Path) -> None:
 
 
 def _wrong_gradient(folder: Path) -> None:
-    """A training net as ``mlp``, data of its steps, and the export with the gradient of another operator."""
+    """Write a training net as ``mlp``, data of its steps, and the export with the gradient of another operator."""
     program = read_program("mlp_adam")
     save(program.model, folder / "mlp")
     feeds: dict[str, Any] = {f"{i}/{name}": x for i, feed in enumerate(program.feeds) for name, x in feed.items()}

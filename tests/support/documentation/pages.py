@@ -43,7 +43,7 @@ class Block:
     needs: str
 
     def commands(self) -> Iterator[tuple[str, str]]:
-        """The commands of a block, each with what it prints; the first is empty if output begins the block."""
+        """Yield the commands of a block, each with what it prints; the first is empty if output begins the block."""
         command, printed = "", ""
         if self.language == "sh":
             yield from ((line, "") for line in self.code.splitlines())
@@ -59,7 +59,7 @@ class Block:
 
 
 def blocks_of(page: Path) -> list[Block]:
-    """The blocks of a page, in order."""
+    """Return the blocks of a page, in order."""
     text = page.read_text(encoding="utf-8")
     found = []
     for match in _BLOCK.finditer(text):
@@ -71,7 +71,7 @@ def blocks_of(page: Path) -> list[Block]:
 
 
 def pattern_of(printed: str) -> re.Pattern[str]:
-    """What the output of a command must contain."""
+    """Return what the output of a command must contain."""
     parts, end = [], 0
     for match in _ANY.finditer(printed := printed.strip()):
         parts.append(re.escape(printed[end : match.start()]))

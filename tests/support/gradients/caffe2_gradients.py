@@ -21,7 +21,7 @@ Case = dict[str, Any]
 
 
 def ask(kind: str, cases: Sequence[Case]) -> list[Case]:
-    """The cases with real Caffe2's answers; ``kind`` is ``operators`` or ``nets``."""
+    """Return the cases with real Caffe2's answers; ``kind`` is ``operators`` or ``nets``."""
     python = find_oracle()
     if python is None:
         raise OracleError("real Caffe2 is not installed; scripts/oracle installs it")
@@ -35,7 +35,7 @@ def ask(kind: str, cases: Sequence[Case]) -> list[Case]:
 
 
 def read_cases(name: str) -> Iterator[Case]:
-    """The cases of a data file."""
+    """Yield the cases of a data file."""
     with lzma.open(DATA / name, "rt") as file:
         yield from map(json.loads, file)
 
@@ -48,10 +48,10 @@ def write_cases(name: str, cases: Iterable[Case]) -> None:
 
 
 def operator(text: str) -> OperatorDef:
-    """An operator from protobuf text."""
+    """Return an operator from protobuf text."""
     return text_format.Parse(text, OperatorDef())
 
 
 def gradient(plain: Any) -> BlobGradient:
-    """A gradient from JSON."""
+    """Return a gradient from JSON."""
     return SparseGradient(**plain) if isinstance(plain, dict) else plain

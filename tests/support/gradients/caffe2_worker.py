@@ -18,7 +18,7 @@ CHUNK = 50
 
 
 def wrapped(gradient: Any) -> Any:
-    """A gradient of an output as the native registry takes it."""
+    """Return a gradient of an output as the native registry takes it."""
     wrapper = core.C.GradientWrapper()
     if isinstance(gradient, dict):
         wrapper.indices, wrapper.values = gradient["indices"], gradient["values"]
@@ -28,7 +28,7 @@ def wrapped(gradient: Any) -> Any:
 
 
 def operator(case: Dict[str, Any]) -> Dict[str, Any]:
-    """What the native registry gives for one operator."""
+    """Return what the native registry gives for one operator."""
     op = text_format.Parse(case["op"], caffe2_pb2.OperatorDef())
     try:
         found, g_input = core.C.get_gradient_defs(op.SerializeToString(), [wrapped(g) for g in case["g_output"]])
@@ -42,7 +42,7 @@ def operator(case: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def net(case: Dict[str, Any]) -> Dict[str, Any]:
-    """What Caffe2's Python makes of a whole net."""
+    """Return what Caffe2's Python makes of a whole net."""
     proto = text_format.Parse(case["net"], caffe2_pb2.NetDef())
     start = time.perf_counter()
     try:
@@ -58,7 +58,7 @@ def net(case: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def text(message: Any) -> str:
-    """Protobuf text."""
+    """Return protobuf text."""
     return str(text_format.MessageToString(message))
 
 

@@ -27,7 +27,7 @@ def add(net: NetDef, op_type: str, inputs: Iterable[str], outputs: Iterable[str]
 
 
 def net_of(name: str, ops: Iterable[Op | OperatorDef]) -> NetDef:
-    """A net."""
+    """Return a net."""
     net = NetDef(name=name)
     for op in ops:
         if isinstance(op, OperatorDef):
@@ -38,7 +38,7 @@ def net_of(name: str, ops: Iterable[Op | OperatorDef]) -> NetDef:
 
 
 def do_op(body: NetDef, scope: Iterable[str], workspace: str, *, loop: bool = False) -> OperatorDef:
-    """A Do around a body; of a loop it keeps copies, and reads what it writes."""
+    """Return a Do around a body; of a loop it keeps copies, and reads what it writes."""
     visible = set(scope)
     read: dict[str, None] = {}
     written: dict[str, None] = {}
@@ -58,7 +58,7 @@ def do_op(body: NetDef, scope: Iterable[str], workspace: str, *, loop: bool = Fa
 
 
 def if_ops(scope: str, then: Sequence[Any], other: Sequence[Any] | None = None, name: str = "if") -> list[OperatorDef]:
-    """The operators of an If on blob ``cond``."""
+    """Return the operators of an If on blob ``cond``."""
     result = []
     bodies = {}
     for kind, ops in (("then", then), ("else", other)):
@@ -75,7 +75,7 @@ def if_ops(scope: str, then: Sequence[Any], other: Sequence[Any] | None = None, 
 
 
 def while_ops(scope: str, body: Sequence[Any], name: str = "loop") -> list[OperatorDef]:
-    """The operators of a loop of ``n`` iterations, counted in ``i``."""
+    """Return the operators of a loop of ``n`` iterations, counted in ``i``."""
     visible = [*scope.split(), f"{name}_i", "n", "one", f"{name}_cond"]
     counter = OperatorDef(type="ConstantFill", output=[f"{name}_i"])
     counter.arg.add(name="shape", ints=[1])
@@ -105,7 +105,7 @@ class Loop:
     end: Callable[[dict[str, Any]], Any]
 
     def net(self) -> NetDef:
-        """The net, up to its loss ``l``."""
+        """Return the net, up to its loss ``l``."""
         ops: list[Op | OperatorDef] = [
             *while_ops(f"w {self.carried}", self.body),
             *self.after,
@@ -253,6 +253,6 @@ BRANCHES: Final = {
 
 
 def branch_net(name: str) -> NetDef:
-    """The net of one of BRANCHES, up to its loss ``l``."""
+    """Return the net of one of BRANCHES, up to its loss ``l``."""
     before, then, other, after = BRANCHES[name]
     return net_of("net", [*before, *if_ops("x w y v", then, other), *after, ("SumElements", "z", "l")])

@@ -60,7 +60,7 @@ class Program:
     inputs: dict[str, Any]
 
     def loss(self, values: dict[str, Any]) -> Any:
-        """The loss, computed on PyTorch's tensors."""
+        """Return the loss, computed on PyTorch's tensors."""
         state = {name: values[f"{name}_in"] for name in VARIABLES}
         _run(self.statements, state | {name: values[name] for name in PARAMETERS}, values, state)
         return sum(state[name] for name in VARIABLES).tanh().sum()
@@ -170,7 +170,7 @@ def _statements(draw: random.Random, depth: int) -> tuple[Statement, ...]:
 
 
 def draw_program(seed: int) -> Program:
-    """A random program, of up to three levels."""
+    """Return a random program, of up to three levels."""
     draw = random.Random(seed)  # noqa: S311 - drawn from a seed
     statements = _statements(draw, 3)
     while not any(isinstance(statement, Branch | Repeat) for statement in statements):

@@ -16,7 +16,7 @@ _ARGUMENTS: Final = {"Scale": ("scale", 0.7), "Pow": ("exponent", 2.0)}
 
 
 def random_net(seed: int, *, odd: bool = False) -> tuple[NetDef, dict[str, str | None]]:
-    """A net over float inputs of one shape, and the blobs whose gradients to ask for.
+    """Return a net over float inputs of one shape, and the blobs whose gradients to ask for.
 
     ``odd`` nets have what real Caffe2 gets wrong: gradients in several steps, gradients given for blobs that are read.
     """
@@ -64,7 +64,7 @@ def _add_random(draw: random.Random, net: NetDef, blobs: list[str], *, odd: bool
 
 
 def text_case(net: NetDef, ys: dict[str, str | None]) -> dict[str, Any]:
-    """The case for real Caffe2."""
+    """Return the case for real Caffe2."""
     from google.protobuf import text_format
 
     return {"net": text_format.MessageToString(net), "ys": ys}

@@ -36,7 +36,7 @@ _FLAGS: Final = (
 
 
 def variants() -> Iterator[Case]:
-    """Variants of every operator, one of each form of it."""
+    """Yield variants of every operator, one of each form of it."""
     seen: set[Any] = set()
     with _GOLDEN.open() as file:
         known = [(operator(line["op"]), line["g_output"]) for line in map(json.loads, file)]

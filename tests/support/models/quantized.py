@@ -33,7 +33,7 @@ _SHAPES = {
 
 
 def small_cnn() -> onnx.ModelProto:
-    """A CNN of random weights: convolutions (one for each channel), pools, a sum, a Concat, a layer."""
+    """Return a CNN of random weights: convolutions (one for each channel), pools, a sum, a Concat, a layer."""
     rng, model = np.random.default_rng(5), parser.parse_model(_CNN)
     for name, shape in _SHAPES.items():
         scale = (2 / np.prod(shape[1:])) ** 0.5 if len(shape) > 1 else 0.1
@@ -46,7 +46,7 @@ def small_cnn() -> onnx.ModelProto:
 def calibrated(
     model: onnx.ModelProto, folder: Path, activations: str, weights: str, *, per_channel: bool = False
 ) -> onnx.ModelProto:
-    """A model as onnxruntime quantizes it, with QuantizeLinear and DequantizeLinear; types are its names of them."""
+    """Return a model as onnxruntime quantizes it, with QuantizeLinear and DequantizeLinear; types are its names."""
     from onnxruntime import quantization
 
     class Reader(quantization.CalibrationDataReader):  # type: ignore[misc]  # onnxruntime has no annotations

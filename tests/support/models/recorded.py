@@ -9,7 +9,7 @@ import numpy as np
 
 
 def model_values(model: Path, kind: Literal["in", "out"], case: int | None = None) -> dict[str, np.ndarray[Any, Any]]:
-    """The recorded inputs or outputs of a model, by blob; of one of its cases where it has several."""
+    """Return the recorded inputs or outputs of a model, by blob; of one of its cases where it has several."""
     prefix = f"{kind}/" if case is None else f"{case}/{kind}/"
     with np.load(model / "cases.npz") as file:
         return {name.removeprefix(prefix): file[name] for name in file.files if name.startswith(prefix)}

@@ -23,7 +23,7 @@ class _Builder:
         self._random = np.random.default_rng(0)
 
     def layer(self, source: str, name: str, sizes: tuple[int, int, int], stride: int = 1, *, relu: bool = True) -> str:
-        """A convolution without bias, normalization and, if asked for, a Relu in place; ``sizes``: in, out, kernel."""
+        """Return a convolution without bias, normalization and perhaps a Relu in place; ``sizes``: in, out, kernel."""
         channels, out, kernel = sizes
         scale = np.sqrt(2 / (channels * kernel * kernel))
         self.values[f"{name}_w"] = (self._random.standard_normal((out, channels, kernel, kernel)) * scale).astype("f4")
@@ -38,7 +38,7 @@ class _Builder:
         return name
 
     def block(self, source: str, name: str, channels: int, width: int, stride: int) -> str:
-        """A bottleneck block; the shortcut has a convolution where sizes change."""
+        """Return a bottleneck block; the shortcut has a convolution where sizes change."""
         out = width * EXPANSION
         x = self.layer(source, f"{name}_1", (channels, width, 1))
         x = self.layer(x, f"{name}_2", (width, width, 3), stride)
@@ -52,7 +52,7 @@ class _Builder:
 
 
 def resnet50() -> tuple[NetDef, NetDef]:
-    """The net ``data`` [N, 3, 224, 224] -> ``prob`` [N, 1000], and its init net."""
+    """Return the net ``data`` [N, 3, 224, 224] -> ``prob`` [N, 1000], and its init net."""
     build = _Builder()
     x = build.layer("data", "stem", (3, 64, 7), 2)
     build.ops.append(operator("MaxPool", [x], ["pool"], kernel=3, stride=2, pad=1))
@@ -82,7 +82,7 @@ def _fills(values: Arrays) -> NetDef:
 
 
 def torch_resnet(net: NetDef, init: NetDef, device: str) -> Any:
-    """The same computation in PyTorch: a function of a tensor on the device."""
+    """Return the same computation in PyTorch: a function of a tensor on the device."""
     import torch
     import torch.nn.functional as F  # noqa: N812 - its usual name
 

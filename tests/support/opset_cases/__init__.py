@@ -11,6 +11,6 @@ __all__ = ["Spelling", "spellings"]
 
 
 def spellings() -> Iterator[Spelling]:
-    """Every spelling of every operator."""
+    """Yield every spelling of every operator."""
     for module in (softmax, broadcast, elementwise, shapes, lists, images, others):
         yield from module.spellings()

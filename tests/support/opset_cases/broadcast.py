@@ -11,7 +11,7 @@ from support.opset_cases.spelling import LAST, X234, F, Spelling, numbers
 
 
 def spellings() -> Iterator[Spelling]:
-    """Two operands were of one shape before opset 7, unless ``broadcast`` and ``axis`` aligned the second one."""
+    """Yield operators of two operands, of one shape before opset 7 unless ``broadcast`` and ``axis`` aligned them."""
     arithmetic = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": np.divide, "Pow": np.power}
     compared = {"Less": np.less, "Greater": np.greater}
     logical = {"And": np.logical_and, "Or": np.logical_or, "Xor": np.logical_xor}
@@ -59,7 +59,7 @@ def spellings() -> Iterator[Spelling]:
 
 
 def _slopes() -> Iterator[Spelling]:
-    """PRelu's slopes were one for each channel, the second dim, before opset 7; then they broadcast from the right."""
+    """Yield PRelu's slopes, one for each channel, the second dim, before opset 7; then broadcast from the right."""
 
     def channels(x: Any, s: Any) -> Any:
         return np.where(x < 0, x * s.reshape(-1, *[1] * (x.ndim - 2)), x)

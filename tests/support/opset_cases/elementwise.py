@@ -12,7 +12,7 @@ from support.opset_cases.spelling import LAST, X234, Expected, F, Spelling, vers
 
 
 def spellings() -> Iterator[Spelling]:
-    """Operators that had ``consumed_inputs`` before opset 6, and those whose defaults changed."""
+    """Yield operators that had ``consumed_inputs`` before opset 6, and those whose defaults changed."""
     x = X234
     functions: dict[str, Expected] = {
         "Abs": np.abs, "Ceil": np.ceil, "Exp": np.exp, "Floor": np.floor, "Neg": np.negative, "Tanh": np.tanh,

@@ -11,7 +11,7 @@ from support.opset_cases.spelling import IMAGE, LAST, X234, Expected, F, Spellin
 
 
 def spellings() -> Iterator[Spelling]:
-    """Pools, convolutions, normalizations and resizing."""
+    """Yield pools, convolutions, normalizations and resizing."""
     feed, one = {"x": IMAGE}, "float[1,2,4,5] x"
     kernel = "kernel_shape = [2, 3], strides = [2, 1]"
     padded = f"{kernel}, pads = [1, 1, 0, 1]"
@@ -93,7 +93,7 @@ def spellings() -> Iterator[Spelling]:
 
 
 def _averaged(x: Any) -> Any:
-    """Means over windows of 2 x 3 at every second row, without what pads them above, left and right."""
+    """Return means over windows of 2 x 3 at every second row, without what pads them above, left and right."""
     wide = np.pad(x, ((0, 0), (0, 0), (1, 0), (1, 1)), constant_values=np.nan)
     rows, columns = range(0, wide.shape[2] - 1, 2), range(wide.shape[3] - 2)
     means = [[np.nanmean(wide[:, :, i : i + 2, j : j + 3], (2, 3)) for j in columns] for i in rows]
@@ -101,7 +101,7 @@ def _averaged(x: Any) -> Any:
 
 
 def _resized() -> Iterator[Spelling]:
-    """Upsample, then Resize, whose coordinates are asymmetric before opset 11."""
+    """Yield Upsample, then Resize, whose coordinates are asymmetric before opset 11."""
     one, feed = "float[1,2,4,5] x", {"x": IMAGE}
     for mode in ("nearest", "linear"):
         old = "bilinear" if mode == "linear" else mode

@@ -11,7 +11,7 @@ from support.opset_cases.spelling import LAST, X234, F, Spelling, numbers
 
 
 def spellings() -> Iterator[Spelling]:
-    """Reductions, searches and gathers."""
+    """Yield reductions, searches and gathers."""
     feed, one = {"x": abs(X234) + 0.5}, "float[2,3,4] x"
     reductions: dict[str, Callable[..., Any]] = {
         "Sum": np.sum, "Mean": np.mean, "Max": np.max, "Min": np.min, "Prod": np.prod,

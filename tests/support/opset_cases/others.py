@@ -11,7 +11,7 @@ from support.opset_cases.spelling import LAST, X234, Expected, F, Spelling, cons
 
 
 def spellings() -> Iterator[Spelling]:
-    """Every spelling."""
+    """Yield every spelling."""
     x, one = X234, "float[2,3,4] x"
     for attributes, first, last in (
         ("<is_test = 1>", 1, 6),

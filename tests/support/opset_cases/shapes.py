@@ -11,7 +11,7 @@ from support.opset_cases.spelling import LAST, X234, F, Spelling, constant, numb
 
 
 def spellings() -> Iterator[Spelling]:
-    """Operators whose operands were attributes, or whose axes may be negative later."""
+    """Yield operators whose operands were attributes, or whose axes may be negative later."""
     x, feed, one = X234, {"x": X234}, "float[2,3,4] x"
     for axis in (0, 1, 2, 3, -1):
         flat = axis % 3 if axis < 0 else axis

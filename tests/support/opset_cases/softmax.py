@@ -11,7 +11,7 @@ from support.opset_cases.spelling import LAST, X234, F, Spelling
 
 
 def spellings() -> Iterator[Spelling]:
-    """Softmax and its like were of a matrix before opset 13, with axis 1 by default; then along one axis, the last."""
+    """Yield Softmax and its like, of a matrix before opset 13, axis 1 by default; then along one axis, the last."""
     functions: dict[str, Callable[[Any], Any]] = {
         "Softmax": lambda m: np.exp(m) / np.exp(m).sum(-1, keepdims=True),
         "LogSoftmax": lambda m: m - np.log(np.exp(m).sum(-1, keepdims=True)),

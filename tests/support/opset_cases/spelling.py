@@ -46,13 +46,13 @@ class Spelling:
         return self.node.partition("=")[2].replace("<", "(").partition("(")[0].strip()
 
     def opsets(self) -> list[int]:
-        """The opsets on each side of every change of the operator, from the first to the last."""
+        """Return the opsets on each side of every change of the operator, from the first to the last."""
         changes = versions(self.operator)
         sides = {self.first, self.last, *changes, *(change - 1 for change in changes)}
         return sorted(side for side in sides if self.first <= side <= self.last)
 
     def model(self, opset: int, *, within: str = "") -> onnx.ModelProto:
-        """The node alone, or in the branch of an If (``within="If"``), or in a function of the model."""
+        """Return the node alone, or in the branch of an If (``within="If"``), or in a function of the model."""
         start = f'<ir_version: 8, opset_import: ["": {opset}, "f": 1]> g ({self.inputs}'
         names = ", ".join(self.feed)
         if within == "If":
@@ -74,18 +74,18 @@ class Spelling:
         return parser.parse_model(text)
 
     def _renamed(self, suffix: str) -> str:
-        """The node with other names of its outputs."""
+        """Return the node with other names of its outputs."""
         outputs, _, node = self.node.partition(" = ")
         return ", ".join(f"{name}_{suffix}" for name in outputs.split(", ")) + f" = {node}"
 
     def constants(self) -> list[str]:
-        """The names of the initializers."""
+        """Return the names of the initializers."""
         return [part.split("=")[0].split()[-1] for part in self.head.strip("<> ").split(", ") if "=" in part]
 
 
 @cache
 def versions(operator: str) -> tuple[int, ...]:
-    """The opsets in which an operator of ONNX's own domain was defined anew."""
+    """Return the opsets in which an operator of ONNX's own domain was defined anew."""
     found = {
         schema.since_version
         for schema in onnx.defs.get_all_schemas_with_history()
@@ -95,7 +95,7 @@ def versions(operator: str) -> tuple[int, ...]:
 
 
 def numbers(*shape: int, seed: int = 0) -> Any:
-    """Random floats."""
+    """Return random floats."""
     return np.asarray(np.random.default_rng(seed).normal(size=shape), F)
 
 
@@ -104,5 +104,5 @@ IMAGE: Final = numbers(1, 2, 4, 5)
 
 
 def constant(value: Any) -> Expected:
-    """A result that does not depend on the values of the operands."""
+    """Return a result that does not depend on the values of the operands."""
     return lambda *_: value

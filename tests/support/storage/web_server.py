@@ -151,7 +151,7 @@ def serving(site: Site, port: int = 0) -> Iterator[Site]:
 
 
 def paths(site: Site) -> Sequence[str]:
-    """The paths that were asked for."""
+    """Return the paths that were asked for."""
     return [path for path, _ in site.requests]
 
 

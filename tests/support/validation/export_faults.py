@@ -43,7 +43,7 @@ class ExportFault:
 
 
 def without_cells(model: Model) -> Model:
-    """The model without the cell state of every step among its outputs, so that it has a fused form."""
+    """Return the model without the cell state of every step among its outputs, so that it has a fused form."""
     net = NetDef()
     net.CopyFrom(model.predict_net)
     kept = [name for name in net.external_output if not name.endswith("cell_state_all")]
@@ -57,7 +57,7 @@ def export(model: Model, case: Case, form: str) -> onnx.ModelProto:
 
 
 def _nets() -> Iterator[ExportFault]:
-    """Exports of the damaged nets of the comparison of like with like, in every form in turn."""
+    """Yield exports of the damaged nets of the comparison of like with like, in every form in turn."""
     forms = {"weight": ("scan",), "gates": ("scan", "loop")}
     for fault in every_fault():
         if not isinstance(fault.good, Model):
@@ -69,7 +69,7 @@ def _nets() -> Iterator[ExportFault]:
 
 
 def _fused_weights() -> Iterator[ExportFault]:
-    """One element of each parameter. Biases of one gate are added where the operator is fused: then either is right."""
+    """Yield one element of each parameter. A fused operator adds the biases of one gate: then either is right."""
     for name in _FUSED:
         model = load(MODELS / name)
         case, good = case_of(model), without_cells(model)
@@ -105,7 +105,7 @@ def _same(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _added_to(model: Model, weight: str, at: int) -> list[str]:
-    """The operators of the biases that the first or last element of a bias is added to.
+    """Return the operators of the biases that the first or last element of a bias is added to.
 
     An LSTM's and an RNN's recurrent bias is added to the input's of its layer. A GRU's are reset, update, output, and
     the last is only added where the reset comes before the product.
@@ -140,7 +140,7 @@ def _step_argument(model: Model, op_type: str, name: str, **value: Any) -> Model
 
 
 def place_of(name: str, op_type: str) -> str:
-    """The place of the one operator of a type in the step net of a model."""
+    """Return the place of the one operator of a type in the step net of a model."""
     ops = load(MODELS / name).predict_net.op
     at, loop = next((i, op) for i, op in enumerate(ops) if op.type == "RecurrentNetwork")
     step = next(arg.n for arg in loop.arg if arg.name == "step_net")
@@ -149,7 +149,7 @@ def place_of(name: str, op_type: str) -> str:
 
 
 def _cell_arguments() -> Iterator[ExportFault]:
-    """What a cell does beyond a sequence's length, and its forget bias, which a fused operator has among its biases."""
+    """Yield what a cell does beyond a sequence's length, and its forget bias, one of a fused operator's biases."""
     for name, kind, place in (
         ("lstm", "LSTMUnit", "lstm[1] RecurrentNetwork > step_net[2] LSTMUnit"),
         ("gru", "GRUUnit", "gru[1] RecurrentNetwork > step_net[10] GRUUnit"),
@@ -187,12 +187,12 @@ def edited(model: onnx.ModelProto, edit: Callable[[onnx.ModelProto], None]) -> o
 
 
 def node_of(model: onnx.ModelProto, op_type: str, index: int = 0) -> onnx.NodeProto:
-    """The n-th node of a type, in the order of the graphs."""
+    """Return the n-th node of a type, in the order of the graphs."""
     return [node for graph in graphs(model.graph) for node in graph.node if node.op_type == op_type][index]
 
 
 def _fused_attributes() -> Iterator[ExportFault]:
-    """Attributes and operands of the fused operators themselves."""
+    """Yield faults in attributes and operands of the fused operators themselves."""
 
     def activations(kind: str, *names: str) -> Callable[[onnx.ModelProto], None]:
         def edit(model: onnx.ModelProto) -> None:
@@ -250,7 +250,7 @@ _OTHER = {
 
 
 def _scans(first: int, last: int) -> Iterator[ExportFault]:
-    """A few nodes of each export, drawn once and for all: another type or operand, operands the wrong way round."""
+    """Yield a few nodes of each export, drawn once and for all: another type or operand, or swapped operands."""
     names = (
         "lstm", "gru", "milstm", "attention_regular", "attention_recurrent", "layer_norm_lstm", "layer_norm_milstm",
         "lstm_two_layers", "lstm_no_lengths", "basic_rnn_tanh", "control_if_else", "control_while_if", "control_while",
@@ -263,7 +263,7 @@ def _scans(first: int, last: int) -> Iterator[ExportFault]:
 
 
 def damaged_nodes(name: str, model: Model, case: Case, form: str, *, count: int) -> Iterator[ExportFault]:
-    """Nodes of which the export says the operator: not those that are made for a RecurrentNetwork as a whole."""
+    """Yield nodes of which the export says the operator: not those that are made for a RecurrentNetwork as a whole."""
     draw = random.Random(f"{name} {form}")  # noqa: S311 - a test's
     right = export(model, case, form)
     runtime = find_runtime("onnxruntime-cpu")
@@ -308,7 +308,7 @@ def _damage(graph: onnx.GraphProto, n: int, draw: random.Random) -> str:
 
 
 def _loops() -> Iterator[ExportFault]:
-    """A state that is off by one at one step of a Loop and at no other."""
+    """Yield a state that is off by one at one step of a Loop and at no other."""
     for name, place in (
         ("lstm", "lstm[1] RecurrentNetwork > step_net[2] LSTMUnit"),
         ("gru", "gru[1] RecurrentNetwork > step_net[10] GRUUnit"),
@@ -337,7 +337,7 @@ def _loops() -> Iterator[ExportFault]:
 
 
 def _convolutions() -> Iterator[ExportFault]:
-    """Attributes of ONNX's nodes in the exports of nets without recurrence."""
+    """Yield faults in attributes of ONNX's nodes in the exports of nets without recurrence."""
     sides: dict[str, tuple[str, Any]] = {
         "Conv": ("pads", [1, 1, 0, 0]), "MaxPool": ("pads", [1, 1, 0, 0]), "AveragePool": ("pads", [1, 1, 0, 0]),
         "SpatialBN": ("epsilon", 0.2), "LRN": ("size", 1), "LeakyRelu": ("alpha", 0.03), "Elu": ("alpha", 0.5),
@@ -365,7 +365,7 @@ def _convolutions() -> Iterator[ExportFault]:
 
 
 def renamed(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model as another tool might have written it: other names, and nothing that says where a node comes from."""
+    """Return the model as another tool might write it: other names, and nothing that says where a node comes from."""
     made = onnx.ModelProto()
     made.CopyFrom(model)
     kept = {value.name for value in (*made.graph.input, *made.graph.output)}

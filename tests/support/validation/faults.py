@@ -37,7 +37,7 @@ class Fault:
 
 
 def every_fault() -> list[Fault]:
-    """All of them, in a fixed order."""
+    """Return all of them, in a fixed order."""
     return [
         *_bad_weights(),
         *_swapped_gates(),
@@ -54,7 +54,7 @@ def case_of(model: Model, form: str = "auto") -> Case:
 
 
 def with_weight(model: Model, name: str, change: Callable[[Any], Any]) -> Model:
-    """The model with one parameter changed."""
+    """Return the model with one parameter changed."""
     values = {key: array.copy() for key, array in model.params.items()}
     values[name] = change(values[name])
     return Model.of(model.predict_net, fills(values))
@@ -66,7 +66,7 @@ def _bump(array: Any) -> Any:
 
 
 def reader(net: NetDef, blob: str, prefix: str = "") -> str:
-    """The place of the first operator, of a body before the one that has it, that reads a blob."""
+    """Return the place of the first operator, of a body before the one that has it, that reads a blob."""
     for op in NetView(net).ops:
         place = (
             f"{prefix}{net.name or 'net'}[{op.index}] {op.type}" if not prefix else f"{prefix}[{op.index}] {op.type}"
@@ -111,7 +111,7 @@ def chain(*ops: OperatorDef, values: dict[str, Any]) -> Model:
 
 
 def _arguments() -> Iterator[Fault]:
-    """Operators whose argument is wrong, in the middle of a chain."""
+    """Yield operators whose argument is wrong, in the middle of a chain."""
     random = np.random.default_rng(5)
     image = Case("image", {"x": random.standard_normal((2, 3, 8, 8)).astype(np.float32)})
     w = weights({"w": (3, 3, 3, 3), "s": (3,), "b": (3,), "m": (3,)}) | {"v": np.array([0.01, 0.02, 0.5], np.float32)}
@@ -157,7 +157,7 @@ def _arguments() -> Iterator[Fault]:
 
 
 def _branches() -> Iterator[Fault]:
-    """An If that asks the wrong condition, and one whose bodies were swapped."""
+    """Yield an If that asks the wrong condition, and one whose bodies were swapped."""
     relu, tanh = (
         NetDef(name="a", op=[operator("Relu", ["h"], ["z"])]),
         NetDef(name="b", op=[operator("Tanh", ["h"], ["z"])]),
@@ -179,7 +179,7 @@ def _branches() -> Iterator[Fault]:
 
 
 def recurrent(bump_at: int | None) -> Model:
-    """A tanh cell; with ``bump_at`` its result is off by one at that step and at no other."""
+    """Return a tanh cell; with ``bump_at`` its result is off by one at that step and at no other."""
     ops = [operator("FC", ["h", "w", "b"], ["g"], axis=2), operator("Sum", ["g", "x_t"], ["s"])]
     if bump_at is None:
         ops.append(operator("Tanh", ["s"], ["h_next"]))
@@ -205,7 +205,7 @@ _OTHER = {"Sigmoid": "Tanh", "Tanh": "Sigmoid", "Add": "Sub", "Mul": "Add", "Mat
 
 
 def _nodes() -> Iterator[Fault]:
-    """Nodes of the bodies of Scans whose type is another, ONNX against ONNX."""
+    """Yield nodes of the bodies of Scans with another type, ONNX against ONNX."""
     for name in ("lstm", "gru", "basic_rnn_tanh"):
         model = load(MODELS / name)
         good = to_onnx(model, recurrent="scan")

@@ -38,7 +38,7 @@ def encode(value: Any) -> Any:  # noqa: PLR0911 - one for each kind of value
 
 
 def decode(value: Any) -> Any:
-    """The value that was encoded; tuples are lists."""
+    """Return the value that was encoded; tuples are lists."""
     if isinstance(value, list):
         return [decode(item) for item in value]
     if not isinstance(value, dict):
@@ -71,7 +71,7 @@ STANDARD = (RuntimeError, TypeError, ValueError, AssertionError)
 
 
 def minidb_records(data: bytes) -> bytes:
-    """The records of a minidb, the chunks of each blob by their number: Caffe2's threads write them in any order."""
+    """Return the records of a minidb, chunks of each blob by their number: Caffe2's threads write them in any order."""
     records, start = [], 0
     while start < len(data):
         key, value = struct.unpack_from("<ii", data, start)

@@ -44,7 +44,7 @@ def write(name: str, init: caffe2_pb2.NetDef, predict: caffe2_pb2.NetDef, inputs
 
 
 def on_cpu(net: caffe2_pb2.NetDef) -> caffe2_pb2.NetDef:
-    """The net without devices, with copies between devices as copies on the CPU."""
+    """Return the net without devices, with copies between devices as copies on the CPU."""
     plain = caffe2_pb2.NetDef()
     plain.CopyFrom(net)
     plain.ClearField("device_option")
@@ -57,7 +57,7 @@ def on_cpu(net: caffe2_pb2.NetDef) -> caffe2_pb2.NetDef:
 
 
 def mobile_lstm() -> None:
-    """mobile_exporter lists lstm/step_workspaces, which is not a tensor, and states that force a Scan."""
+    """Export an LSTM; mobile_exporter lists lstm/step_workspaces, which is no tensor, and states that force a Scan."""
     workspace.ResetWorkspace()
     model = model_helper.ModelHelper("tagger")
     model.net.AddExternalInputs("data", "lengths", "h0", "c0")
@@ -79,7 +79,7 @@ def mobile_lstm() -> None:
 
 
 def gpu_cnn() -> None:
-    """Two operators run on the CPU in the middle of a GPU net: the copies around them are explicit."""
+    """Write a GPU net with two operators on the CPU in its middle: the copies around them are explicit."""
     gpu, cpu = core.DeviceOption(caffe2_pb2.CUDA, 1), core.DeviceOption(caffe2_pb2.CPU)
     model = model_helper.ModelHelper("gpu_cnn", arg_scope={"order": "NCHW", "use_cudnn": True})
     model.net.AddExternalInputs("data")
