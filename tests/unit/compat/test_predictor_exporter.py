@@ -124,7 +124,7 @@ def test_roles_that_contradict_one_another() -> None:
 
 
 def without_names(meta: MetaNetDef) -> MetaNetDef:
-    """The message without names of nets, which Caffe2 numbers, empty names of operators, and duplicates of inputs."""
+    """Return the message without names of nets, which Caffe2 numbers, empty operator names, and duplicate inputs."""
     for item in meta.nets:
         item.value.ClearField("name")
         for op in item.value.op:

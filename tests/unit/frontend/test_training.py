@@ -26,7 +26,7 @@ def mlp() -> Program:
 
 
 def run(model: bytes, feeds: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """The loop that users write: the results of each step, and the state at the end."""
+    """Return the loop that users write: the results of each step, and the state at the end."""
     options = ort.SessionOptions()
     options.log_severity_level = 3
     session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])

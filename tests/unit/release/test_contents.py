@@ -9,7 +9,7 @@ OF_WHEELS = ("METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENS
 
 
 def wheel() -> dict[str, int]:
-    """The files of a wheel as it should be."""
+    """Return the files of a wheel as it should be."""
     names = [name.partition("/")[2] for name in tracked_files(*PACKAGES)]
     return dict.fromkeys([*names, *(f"{ABOUT}/{name}" for name in OF_WHEELS)], 1)
 

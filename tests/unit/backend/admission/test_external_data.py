@@ -51,7 +51,7 @@ def refusal(door: Callable[[], Any]) -> str:
 
 
 def doors(path: Path) -> list[Callable[[], Any]]:
-    """Every way by which the file of a model comes in."""
+    """Return every way by which the file of a model comes in."""
     return [
         lambda: load_ir(path), lambda: load_proto(path), lambda: admit_file(path),
         lambda: prepare(path), lambda: read_model(path), lambda: Predictor(path),

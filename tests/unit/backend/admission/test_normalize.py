@@ -25,7 +25,7 @@ def sparse(values: list[float], indices: Any, dims: list[int]) -> onnx.SparseTen
 
 
 def with_constant(tensor: onnx.SparseTensorProto, opset: int = 17, *, inside: bool = False) -> onnx.ModelProto:
-    """y = x + the tensor, in a branch of an If where ``inside``."""
+    """Return y = x + the tensor, in a branch of an If where ``inside``."""
     text = "g (float[2,3] x, bool c) => (float[2,3] y) "
     branch = (
         "<then_branch = a () => (float[2,3] u) { u = Add(x, k) }, else_branch = b () => (float[2,3] v) { v = Neg(x) }>"
@@ -43,7 +43,7 @@ def with_constant(tensor: onnx.SparseTensorProto, opset: int = 17, *, inside: bo
 
 
 def both(model: onnx.ModelProto, **feed: Any) -> list[Any]:
-    """What the carried net computes, and the strict one."""
+    """Return what the carried net computes, and the strict one."""
     name = model.graph.output[0].name
     return [prepare(model).run(feed)[0], Predictor(to_netdef(model)).run(feed)[name]]
 

@@ -143,7 +143,7 @@ def test_bodies_are_as_their_nodes_ask_for(made: onnx.NodeProto, reason: str) ->
 
 
 def doubling(levels: int) -> onnx.ModelProto:
-    """Functions of which each calls the one before it twice."""
+    """Return functions of which each calls the one before it twice."""
     functions = [function("f0", [node("Relu", ["a"], ["b"])])]
     for level in range(1, levels):
         calls = [call(f"f{level - 1}", ["a"], ["t"]), call(f"f{level - 1}", ["t"], ["b"])]

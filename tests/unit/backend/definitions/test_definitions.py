@@ -152,7 +152,7 @@ def model_of(inputs: str, outputs: str, body: str, head: str = "") -> onnx.Model
 
 
 def check_here(model: onnx.ModelProto, feed: dict[str, Any], step: float = 0) -> None:
-    """This project's runtime on the net of Caffe2's operators gives what onnxruntime's kernel gives."""
+    """Check that this project's runtime on the net of Caffe2's operators gives what onnxruntime's kernel gives."""
     net = to_netdef(model)
     assert not any(op.domain for op in net.predict_net.op)
     expected = OnnxSession(model.SerializeToString()).run_values(feed)

@@ -23,7 +23,7 @@ OUTPUTS: Final = ["y", "h", "c"]
 
 
 def quantized_lstm(direction: str, *, states: bool, folder: Path, per_channel: bool = False) -> onnx.ModelProto:
-    """An LSTM of random weights, as onnxruntime's dynamic quantization writes it."""
+    """Return an LSTM of random weights, as onnxruntime's dynamic quantization writes it."""
     from onnxruntime import quantization
 
     dirs, rng = 2 if direction == "bidirectional" else 1, np.random.default_rng(3)

@@ -62,7 +62,7 @@ class Forest:
 
 
 def table() -> Any:
-    """Rows of which many elements equal thresholds."""
+    """Return rows of which many elements equal thresholds."""
     return np.round(np.random.default_rng(1).normal(size=(40, COLUMNS)), 1).astype(np.float32)
 
 

@@ -27,7 +27,7 @@ GIVEN = "float[N,M,4] boxes, float[N,C,M] scores, int64[1] k, float[1] t, float[
 
 
 def feed_of(random: RandomValues, images: int, classes: int, count: int) -> dict[str, Any]:
-    """Boxes of which some have their corners swapped and one has no area, and distinct scores."""
+    """Return boxes of which some have their corners swapped and one has no area, and distinct scores."""
     generator = random.generator
     low = generator.uniform(0, 1, (images, count, 2))
     boxes = np.concatenate([low, low + generator.uniform(0.05, 0.5, (images, count, 2))], 2)

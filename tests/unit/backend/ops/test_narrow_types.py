@@ -33,7 +33,7 @@ def name_of(dtype: ir.DataType) -> str:
 
 
 def near(dtype: ir.DataType) -> Any:
-    """Numbers of the type, floats halfway between two of them, and floats beside those."""
+    """Return numbers of the type, floats halfway between two of them, and floats beside those."""
     bits = np.arange(1 << 8 if dtype.bitwidth == 8 else 1 << dtype.bitwidth, dtype=np.uint16)
     if dtype.bitwidth == 16:
         bits = bits[::97]
@@ -82,7 +82,7 @@ WEIGHTS: Final = np.array([[-8, 7, 3], [0, -1, 5]])
 
 
 def weight_only(dtype: ir.DataType) -> Any:
-    """A product with weights that DequantizeLinear makes of an initializer, as language models have them."""
+    """Return a product with weights that DequantizeLinear makes of an initializer, as language models have them."""
     graph = ir.Graph([], [], nodes=[], name="g", opset_imports={"": 21})
     x = ir.Value(name="x", type=ir.TensorType(ir.DataType.FLOAT), shape=ir.Shape(["N", 2]))
     graph.inputs.append(x)

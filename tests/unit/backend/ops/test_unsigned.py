@@ -33,12 +33,12 @@ COMPARISONS: Final[dict[str, Callable[[Array, Array], Array]]] = {
 
 
 def bits(array: Array) -> Array:
-    """An array as the strict target stores it."""
+    """Return an array as the strict target stores it."""
     return array.view({"uint32": np.int32, "uint64": np.int64}.get(array.dtype.name, array.dtype))
 
 
 def numbers(kind: str) -> Array:
-    """Numbers of a type at the ends of its range, around its middle and between."""
+    """Return numbers of a type at the ends of its range, around its middle and between."""
     width = np.iinfo(kind).bits
     powers = [1 << n for n in (1, 7, 23, 24, 31, 32, 52, 53, 62, 63) if n < width]
     near = {
@@ -56,13 +56,13 @@ def numbers(kind: str) -> Array:
 
 
 def converted(source: str, target: str, body: str, more: str = "") -> Model:
-    """The strict net of y, which ``body`` computes of x and what ``more`` declares."""
+    """Return the strict net of y, which ``body`` computes of x and what ``more`` declares."""
     text = f'<ir_version: 10, opset_import: ["": 21]> g ({source}[N,M] x{more}) => ({target}[N,K] y) {{ {body} }}'
     return to_netdef(parser.parse_model(text))
 
 
 def run(net: Model, **feed: Array) -> Array:
-    """What the strict net computes of numbers, as the bits of its result."""
+    """Return what the strict net computes of numbers, as the bits of its result."""
     found: Array = Predictor(net).run({name: bits(value) for name, value in feed.items()})["y"]
     return found
 

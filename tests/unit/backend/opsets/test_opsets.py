@@ -28,7 +28,7 @@ UNCONVERTED = 21
 
 
 def original(spelling: Spelling, opset: int) -> Any:
-    """What onnxruntime computes of the model; None where it cannot."""
+    """Return what onnxruntime computes of the model; None where it cannot."""
     try:
         return OnnxSession(spelling.model(opset).SerializeToString(), threads=1).run_values(spelling.feed)[0]
     except RunError:

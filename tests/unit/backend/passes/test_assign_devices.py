@@ -59,7 +59,7 @@ def recurrent() -> onnx.ModelProto:
 
 
 def described(net: NetDef) -> list[str]:
-    """Types and devices of the operators, bodies behind them."""
+    """Return the types and devices of the operators, bodies behind them."""
     made = []
     for op in net.op:
         made.append(f"{op.type} {as_device(op.device_option)}")
@@ -127,7 +127,7 @@ def test_placed_nets_compute_the_same() -> None:
 
 
 def on_host(net: NetDef) -> int:
-    """Everything onto the host, in place; how many copies there were between devices."""
+    """Put everything on the host, in place; return how many copies there were between devices."""
     count = 0
     for op in net.op:
         op.ClearField("device_option")

@@ -35,7 +35,7 @@ def expected(model: onnx.ModelProto) -> Any:
 
 
 def step(model: onnx.ModelProto) -> float:
-    """The scale of the output: the last quantization of the model."""
+    """Return the scale of the output: the last quantization of the model."""
     last = [node for node in model.graph.node if node.op_type == "QuantizeLinear"][-1]
     scale = next(tensor for tensor in model.graph.initializer if tensor.name == last.input[1])
     return float(onnx.numpy_helper.to_array(scale).item())

@@ -14,7 +14,7 @@ GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 
 
 def recurrent(kind: str) -> onnx.ModelProto:
-    """A recurrent operator of 2 features and 3 states."""
+    """Return a recurrent operator of 2 features and 3 states."""
     random = np.random.default_rng(0)
     shapes = {"W": (1, GATES[kind] * 3, 2), "R": (1, GATES[kind] * 3, 3), "B": (1, GATES[kind] * 6)}
     model = onnx.parser.parse_model(

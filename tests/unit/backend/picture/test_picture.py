@@ -41,7 +41,7 @@ def op(kind: str, inputs: str, outputs: str, device: DeviceOption | None = None,
 
 
 def story(sketch: Sketch) -> list[str]:
-    """The edges that blobs flow along, as ``from -label-> to``."""
+    """Return the edges that blobs flow along, as ``from -label-> to``."""
     titles = {node.key: node.title or "*" for node in sketch.whole.every_node()}
     return [f"{titles[e.source]} -{e.label}-> {titles[e.target]}" for e in sketch.edges if e.data]
 

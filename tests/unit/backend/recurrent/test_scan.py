@@ -129,7 +129,7 @@ WITHOUT_STEPS = {
 
 
 def results_without_steps(name: str) -> tuple[dict[str, Any], list[Any]]:
-    """Inputs, and what ONNX's definition of Scan gives for them: the states as they were, and nothing stacked."""
+    """Return inputs, and what ONNX's definition of Scan gives for them: states as they were, and nothing stacked."""
     case = CASES[name]
     none = case.values(0)
     stacked = expected(case, 1)[WITHOUT_STEPS[name] :]

@@ -72,7 +72,7 @@ def node(model: onnx.ModelProto, op_type: str) -> onnx.NodeProto:
 
 
 def came_back(model: onnx.ModelProto, **inputs: Array) -> Counter[str]:
-    """The types of the net that a model becomes; that net computes what the model does."""
+    """Return the types of the net that a model becomes; that net computes what the model does."""
     net = to_netdef(model, foreign="carry")
     feed = inputs or {"x": FLOATS}
     expected = OnnxSession(model.SerializeToString()).run_values(feed)
@@ -111,7 +111,7 @@ def change_constant(model: onnx.ModelProto) -> None:
 
 
 def feed_constant(model: onnx.ModelProto) -> None:
-    """The constant is an input with a default then: another value may be given."""
+    """Make the constant an input with a default: another value may be given."""
     name = node(model, "Mul").input[1]
     model.graph.input.append(helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, []))
 
@@ -151,7 +151,7 @@ def change_k(model: onnx.ModelProto) -> None:
 
 
 def swap_outputs(model: onnx.ModelProto) -> None:
-    """The second output of TopK is another node's, of the same part."""
+    """Change TopK, whose second output is another node's, of the same part."""
     top = node(model, "TopK")
     marked = {prop.key for prop in top.metadata_props}
     assert ORIGIN_KEY in marked

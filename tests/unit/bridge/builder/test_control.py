@@ -43,7 +43,7 @@ def branching(*, other: bool) -> Net:
 
 
 def doubling() -> Net:
-    """Doubles ``x`` until its sum is over ``limit``, and counts the rounds."""
+    """Return a net that doubles ``x`` until its sum is over ``limit``, and counts the rounds."""
     net = Net("doubling")
     net.add_external_input("x", "limit")
     net.op("Copy", "x", "y")
@@ -62,7 +62,7 @@ def doubling() -> Net:
 
 
 def counting_down() -> Net:
-    """Without a condition net: the body writes the condition. In each round an If, on a condition of the body's own."""
+    """Return a loop whose body, with an If on a condition of its own, writes the loop's condition: there is no net."""
     net = Net("counting_down")
     net.add_external_input("going_on", "n", "x")
     net.op("Copy", "x", "y")
@@ -205,7 +205,7 @@ def test_a_condition_net_that_writes_no_condition_is_refused() -> None:
 
 @cache
 def recorded() -> dict[str, tuple[NetDef, OperatorDef]]:
-    """The Ifs and Whiles of the corpus that Caffe2's own helper built; each with its net."""
+    """Return the Ifs and Whiles of the corpus that Caffe2's own helper built; each with its net."""
     golden = ROOT / "tests" / "golden"
     refs = [ref for path in ("nets/brew_test.npz", "models") for ref in find_cases(golden / path)]
     found: dict[bytes, tuple[str, NetDef, OperatorDef]] = {}

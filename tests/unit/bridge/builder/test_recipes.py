@@ -74,7 +74,7 @@ def net_of(name: str, **options: Any) -> Net:
 
 
 def exported(model: c2.Model, inputs: dict[str, Any]) -> onnx.ModelProto:
-    """Knowing types and ranks only."""
+    """Export the model, knowing types and ranks only."""
     given = {blob: (value.dtype, [None] * value.ndim) for blob, value in inputs.items()}
     return to_onnx(model.predict_net, model.init_net, inputs=given)
 
@@ -148,7 +148,7 @@ BODIES = ("step_net", "backward_step_net")
 
 
 def lines(net: NetDef) -> list[object]:
-    """The operators, those of step nets behind their operator."""
+    """Return the operators, those of step nets behind their operator."""
     found: list[object] = []
     for index, op in enumerate(net.op):
         args = {arg.name: arg.SerializeToString() for arg in op.arg if arg.name not in INCIDENTAL.union(BODIES)}

@@ -31,7 +31,7 @@ def operators(net: NetDef) -> Iterator[OperatorDef]:
 
 @cache
 def recorded() -> dict[str, OperatorDef]:
-    """Each different operator once, by the case in which it is found first."""
+    """Return each different operator once, by the case in which it is found first."""
     refs = [ref for ref in find_cases(ROOT / "tests" / "golden") if may_recur(ref.path)]
     nets = [(ref.id, read_net(ref)) for ref in refs]
     nets += [
@@ -100,7 +100,7 @@ def is_as_built(op: OperatorDef) -> bool:
 
 
 def rebuilt(op: OperatorDef, *, forward_only: bool) -> OperatorDef:
-    """The operator that our helper makes of the recorded one's cell and links."""
+    """Return the operator that our helper makes of the recorded one's cell and links."""
     args, parts, net = OpView(op, 0).args, taken_apart(op), Net("net")
     before = parts.cell.SerializeToString()
     with net.name_scope(op.output[-1].removesuffix(f"{parts.scope}/step_workspaces").removesuffix("/")):
@@ -134,12 +134,12 @@ def comparable(arg: Argument) -> object:
 
 
 def is_written_first(net: NetDef, name: str) -> bool:
-    """Caffe2 declares some blobs as inputs that the step makes itself: those named ``_accum``."""
+    """Whether the step makes an input itself: Caffe2 declares blobs named ``_accum`` as inputs too."""
     return name.endswith("_accum") and any(name in op.output for op in net.op)
 
 
 def in_order(net: NetDef) -> list[str]:
-    """The operators as text. Caffe2 takes the blobs whose gradients it sums in one place from a set: sorted there."""
+    """Return the operators as text, sorted where Caffe2 takes the blobs whose gradients it sums from a set."""
     found: list[str] = []
     for is_sum, ops in groupby(net.op, key=lambda op: "is_auto_gen_sum_ops:1" in op.device_option.extra_info):
         texts = [text_format.MessageToString(op).replace('name: ""\n', "") for op in ops]

@@ -21,7 +21,7 @@ H = np.array([[1, 2, 3, 4], [5, 6, 7, 8]], np.float32)
 
 
 def decay(net: Net, **options: Any) -> tuple[str, ...]:
-    """``h' = w * h + x``."""
+    """Build ``h' = w * h + x``."""
     sequence, start, w = net.add_external_input("x", "start", "w")
     step = net.child("step")
     row, _, before = step.add_external_input("x_t", "timestep", "h_prev")

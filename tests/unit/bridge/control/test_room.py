@@ -21,7 +21,7 @@ CALLS = frozenset({*room.__all__, "add_if_op", "add_while_op"})
 
 
 def uses(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Lines where one of the names is a string, or a keyword of a call that is not among CALLS."""
+    """Yield lines where one of the names is a string, or a keyword of a call that is not among CALLS."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in ARGUMENTS:
             yield node.lineno, node.value

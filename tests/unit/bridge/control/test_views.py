@@ -99,7 +99,7 @@ def recurrent() -> OperatorDef:
 
 
 def early() -> OperatorDef:
-    """The same operator as releases of early 2017 write it: text, blobs by name, rows kept for the gradient."""
+    """Return the same operator as releases of early 2017 write it: text, blobs by name, rows kept for the gradient."""
     op = recurrent()
     kept = [arg for arg in op.arg if arg.name not in {"initial_recurrent_state_ids", "step_net"}]
     op.ClearField("arg")

@@ -40,7 +40,7 @@ def recorded_nets() -> Iterator[NetDef]:
 
 
 def plain_nets() -> Iterator[NetDef]:
-    """Recorded nets that real Caffe2's copies are right for.
+    """Yield recorded nets that real Caffe2's copies are right for.
 
     It goes by names, so each must be written once; and it does not enter bodies.
     """
@@ -58,7 +58,7 @@ def plain_nets() -> Iterator[NetDef]:
 
 
 def spread_over_devices() -> list[NetDef]:
-    """Nets with every third operator on a GPU."""
+    """Return nets with every third operator on a GPU."""
     nets = list(plain_nets())
     for net in nets:
         for index, op in enumerate(net.op):
@@ -68,7 +68,7 @@ def spread_over_devices() -> list[NetDef]:
 
 
 def following_inputs() -> list[tuple[NetDef, dict[str, Device]]]:
-    """Nets whose first input is on a GPU and the second on the host; the others are anywhere."""
+    """Return nets whose first input is on a GPU and the second on the host; the others are anywhere."""
     nets = [net for net in plain_nets() if net.external_input]
     return [
         follow_inputs(net, dict(zip(net.external_input, (GPU, HOST), strict=False)), net.external_input[2:])

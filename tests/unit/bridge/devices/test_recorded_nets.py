@@ -30,7 +30,7 @@ def sample() -> list[CaseRef]:
 
 
 def spread(net: NetDef) -> None:
-    """Every third operator onto a GPU, bodies included; a gradient operator and its forward operator stay together."""
+    """Put every third operator on a GPU, bodies included; a gradient operator stays with its forward operator."""
     kept = {"RecurrentNetwork"} if any(op.type == "RecurrentNetworkGradient" for op in net.op) else set()
     for index, op in enumerate(net.op):
         op.ClearField("device_option")
@@ -42,7 +42,7 @@ def spread(net: NetDef) -> None:
 
 
 def gather(net: NetDef) -> int:
-    """Everything onto the host; how many copies there are between devices."""
+    """Put everything on the host; return how many copies there are between devices."""
     count = 0
     for op in net.op:
         op.ClearField("device_option")
@@ -53,7 +53,7 @@ def gather(net: NetDef) -> int:
 
 
 def changed(case: Case, way: str) -> tuple[NetDef, int]:
-    """The net with its copies, fused and pruned, and their number."""
+    """Return the net with its copies, fused and pruned, and their number."""
     net = NetDef()
     net.CopyFrom(case.net)
     net.external_output[:] = list(case.outputs)

@@ -19,7 +19,7 @@ _TABLE: Final = "DiagnosticCode"
 
 
 def _literals(node: ast.expr) -> Iterator[str | None]:
-    """The codes that an expression may be; None for one that is neither literal nor handed on."""
+    """Yield the codes that an expression may be; None for one that is neither literal nor handed on."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         yield node.value
     elif isinstance(node, ast.IfExp):
@@ -57,7 +57,7 @@ def _in_definition(function: ast.FunctionDef) -> Iterator[str | None]:
 
 @cache
 def _uses() -> dict[str | None, list[str]]:
-    """Where the packages use each code; None: an expression that no one can look up."""
+    """Return where the packages use each code; None: an expression that no one can look up."""
     found: dict[str | None, list[str]] = {}
     for module, tree in parse_modules().items():
         for node in ast.walk(tree):

@@ -9,7 +9,7 @@ from caffe2_bridge.diagnostics.internal import internal_error
 
 
 def raised_in(file: str) -> ValueError:
-    """An error whose traceback ends in a file."""
+    """Return an error whose traceback ends in a file."""
     with pytest.raises(ValueError, match="x") as raised:
         exec(compile("raise ValueError('x')", file, "exec"), {})  # noqa: S102 - a line of this test
     return raised.value

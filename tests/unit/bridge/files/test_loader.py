@@ -31,7 +31,7 @@ INIT = NetDef(
 
 
 def write(folder: Path, **nets: NetDef) -> None:
-    """Nets by file name, ``__`` for the dot: .pb in binary, anything else in text."""
+    """Write nets by file name, ``__`` for the dot: .pb in binary, anything else in text."""
     for name, net in nets.items():
         path = folder / name.replace("__", ".")
         binary = path.suffix in (".pb", ".model", ".bin")

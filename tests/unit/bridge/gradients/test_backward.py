@@ -13,7 +13,7 @@ from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 
 
 def make_net(*ops: tuple[str, list[str], list[str]], **arguments: Any) -> NetDef:
-    """A net of operators (type, inputs, outputs); ``arguments`` are those of all, floats."""
+    """Return a net of operators (type, inputs, outputs); ``arguments`` are those of all, floats."""
     made = NetDef(name="net")
     for op_type, inputs, outputs in ops:
         op = made.op.add(type=op_type, input=inputs, output=outputs)

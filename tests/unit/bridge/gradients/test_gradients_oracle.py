@@ -20,7 +20,7 @@ _EPSILON: Final = 1e-2
 
 
 def gradients_of(net: NetDef, inputs: Arrays, names: list[str], times: int = 0) -> dict[str, Any]:
-    """Values of the gradients of loss ``l``, zeros where there is none."""
+    """Return values of the gradients of loss ``l``, zeros where there is none."""
     found = add_gradient_operators(net, ["l"])
     wanted = {name: str(found.gradients[name]) for name in names if name in found.gradients}
     run = OracleRun(found.net, inputs, outputs=sorted(set(wanted.values())), times=times)
@@ -31,7 +31,7 @@ def gradients_of(net: NetDef, inputs: Arrays, names: list[str], times: int = 0) 
 
 
 def moved_runs(net: NetDef, inputs: Arrays, names: list[str], loss: str = "l") -> list[OracleRun]:
-    """A run to either side of every element."""
+    """Return a run to either side of every element."""
     runs = []
     for name in names:
         for place in np.ndindex(inputs[name].shape):
@@ -43,7 +43,7 @@ def moved_runs(net: NetDef, inputs: Arrays, names: list[str], loss: str = "l") -
 
 
 def slopes(results: Iterator[OracleResult], inputs: Arrays, names: list[str], loss: str = "l") -> dict[str, Any]:
-    """The gradients that the results of these runs show."""
+    """Return the gradients that the results of these runs show."""
 
     def slope() -> float:
         high, low = (float(next(results).outputs[loss].sum()) for _ in range(2))
@@ -53,7 +53,7 @@ def slopes(results: Iterator[OracleResult], inputs: Arrays, names: list[str], lo
 
 
 def differences(net: NetDef, inputs: Arrays, names: list[str]) -> dict[str, Any]:
-    """Gradients of loss ``l`` by finite differences."""
+    """Return the gradients of loss ``l`` by finite differences."""
     return slopes(iter(run_oracle(moved_runs(net, inputs, names))), inputs, names)
 
 
@@ -166,7 +166,7 @@ def test_if_is_what_real_caffe2_makes(name: str) -> None:
 
 
 def _as_sets(op: OperatorDef) -> Any:
-    """What an operator says, whatever the order of operands, of bindings and of fills."""
+    """Return what an operator says, whatever the order of operands, of bindings and of fills."""
     if op.type not in ("Do", "If"):
         return op.SerializeToString(deterministic=True)
     args = {arg.name: arg for arg in op.arg}

@@ -50,7 +50,7 @@ LOOP = """
 
 
 def recurrent(*, text: bool = False) -> NetDef:
-    """``h' = tanh(w * h) + x``, with a backward step net, whose step workspaces the net declares."""
+    """Return ``h' = tanh(w * h) + x``, with a backward step net, whose step workspaces the net declares."""
     net = Net("net")
     sequence, start, w = net.add_external_input("x", "start", "w")
     step = net.child("step")
@@ -68,7 +68,7 @@ def recurrent(*, text: bool = False) -> NetDef:
 
 
 def nested(inner: NetDef) -> NetDef:
-    """The operators of a net in the taken branch of an If in an If."""
+    """Return the operators of a net in the taken branch of an If in an If."""
     branch = NetDef(op=inner.op)
     for _ in range(2):
         outputs = [name for op in inner.op for name in op.output]

@@ -30,7 +30,7 @@ def body(proto: OperatorDef, name: str) -> list[str]:
 
 
 def branch(kind: str, *, outputs: str = "t") -> OperatorDef:
-    """Both branches write ``t`` without reading it."""
+    """Return an operator whose branches both write ``t`` without reading it."""
     return op(kind, "c a", outputs, then_net=net(op("Exp", "a", "t")), else_net=net(op("Tanh", "a", "t")))
 
 

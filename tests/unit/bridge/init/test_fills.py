@@ -26,7 +26,7 @@ def argument(name: str, value: Any) -> Argument:
 
 
 def read(kind: str, inputs: dict[str, Any] | None = None, **args: Any) -> InitNet:
-    """A net of one fill over known blobs, read from bytes; the protobuf must read the same."""
+    """Return a net of one fill over known blobs, read from bytes; the protobuf must read the same."""
     known = {}
     for name, value in (inputs or {}).items():
         array = np.array(value)

@@ -41,7 +41,7 @@ def recorded_nets() -> Iterator[tuple[str, NetDef]]:
 
 
 def digest(net: NetDef) -> str:
-    """What the functions answer for a net, as the answers of real Caffe2 were digested when they were recorded."""
+    """Return what the functions answer for a net, digested as the answers of real Caffe2 were when recorded."""
     ssa, versions = get_ssa(net)
     names = sorted(versions)
     first = [name for name in net.external_input if name in versions][:1]
@@ -75,7 +75,7 @@ def test_recorded_nets_are_rewritten_to_one_writer_a_name() -> None:
 
 
 def sample() -> list[CaseRef]:
-    """Every model's first case, and every fifth recorded net of the tests with recurrent nets and control flow."""
+    """Return each model's first case, and every fifth recorded net of the tests of recurrent nets and control flow."""
     refs = [ref for ref in find_cases(GOLDEN / "models") if ref.index == 0]
     for name in ("rnn_cell_test", "brew_test", "optimizer_test", "layers_test", "recurrent_network_test"):
         refs += find_cases(GOLDEN / "nets" / f"{name}.npz")[::5]
@@ -83,13 +83,13 @@ def sample() -> list[CaseRef]:
 
 
 def updates_in_place() -> list[CaseRef]:
-    """Cases of operators that real Caffe2 holds to one blob."""
+    """Return cases of operators that real Caffe2 holds to one blob."""
     refs = [ref for kind in IN_PLACE_TYPES for ref in find_cases(GOLDEN / "ops" / f"{kind}.npz")[:2]]
     return [ref for ref in refs if {*read_case(ref).net.op[0].input} & {*read_case(ref).net.op[0].output}]
 
 
 def runs_of(case: Case, times: int) -> tuple[OracleRun, OracleRun]:
-    """A case's net, ``times`` times over, as it is and rewritten; both fetch what was recorded."""
+    """Return a case's net, ``times`` times over, as it is and rewritten; both fetch what was recorded."""
     net = NetDef()
     net.CopyFrom(case.net)
     for _ in range(times - 1):

@@ -10,7 +10,7 @@ from caffe2_bridge.ssa import ssa_rewrite
 
 
 def net(ops: str, inputs: str = "", outputs: str = "") -> NetDef:
-    """A net of lines ``Type: inputs -> outputs``."""
+    """Return a net of lines ``Type: inputs -> outputs``."""
     result = NetDef(external_input=inputs.split(), external_output=outputs.split())
     for line in ops.strip().splitlines():
         kind, _, rest = line.strip().partition(":")

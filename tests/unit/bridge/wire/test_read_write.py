@@ -21,7 +21,7 @@ SIZES = [0, 1, 2, 1023, 1024, 1025, 5121, 30_000]
 
 
 def mixed(floats: np.ndarray, ints: np.ndarray) -> bytes:
-    """An Argument with every encoding in turn: plain, packed, and plain again after other fields."""
+    """Return an Argument with every encoding in turn: plain, packed, and plain again after other fields."""
     return b"".join(
         (
             Argument(name="values").SerializeToString(),
@@ -134,7 +134,7 @@ def test_count_is_not_fooled_by_a_run_that_only_ends_alike() -> None:
 
 
 def peak_of(run: Callable[[], np.ndarray]) -> tuple[np.ndarray, int]:
-    """What a function returns, and the most memory that it had, in bytes."""
+    """Return what a function returns, and the most memory that it had, in bytes."""
     tracemalloc.start()
     try:
         return run(), tracemalloc.get_traced_memory()[1]

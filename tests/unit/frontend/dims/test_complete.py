@@ -13,7 +13,7 @@ HEAD = '<ir_version: 9, opset_import: ["" : 20]>\n'
 
 
 def completed(text: str) -> list[int | str | None]:
-    """The dims of the first output."""
+    """Return the dims of the first output."""
     model = ir.from_proto(onnx.parser.parse_model(HEAD + text))
     complete_shapes(model.graph, 20)
     shape = model.graph.outputs[0].shape

@@ -14,7 +14,7 @@ _KNOWN = "<int64[1] zero = {0}, int64[1] one = {1}, int64[2] two = {0, 2}, int64
 
 
 def followed(nodes: str) -> list[int | str | None] | None:
-    """The sizes in ``y``."""
+    """Return the sizes in ``y``."""
     text = f"{_HEAD} {_KNOWN} {{ {nodes} }}"
     return sizes(ir.from_proto(onnx.parser.parse_model(text)).graph.outputs[0])
 

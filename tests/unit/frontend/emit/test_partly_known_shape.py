@@ -20,7 +20,7 @@ _PARAMETERS = {name: np.array([number], np.int64) for name, number in {"rest": -
 
 
 def view(*parts: int | str, inputs: Specs) -> onnx.ModelProto:
-    """``x.view(...)`` as PyTorch's Caffe2 backend writes it, of parameters and of sizes of x, given by their axes."""
+    """Return ``x.view(...)`` as PyTorch's Caffe2 backend writes it, of parameters and sizes of x, given by axes."""
     ops = [operator("Shape", ["x"], ["shape"])]
     for axis in {part for part in parts if isinstance(part, int)}:
         ops += [

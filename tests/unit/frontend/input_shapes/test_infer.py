@@ -27,7 +27,7 @@ def weights(**shapes: tuple[int, ...]) -> NetDef:
 
 
 def shapes(init: NetDef | None, *ops: OperatorDef) -> dict[str, list[Any]]:
-    """The shapes of all inputs, with None for dims that are not numbers."""
+    """Return the shapes of all inputs, with None for dims that are not numbers."""
     infos = describe_inputs(net(*ops), init)
     return {
         name: [dim if isinstance(dim, int) else None for dim in (("unknown",) if info.shape is None else info.shape)]

@@ -22,7 +22,7 @@ DRAW_NOTHING: Final = {"AffineGrid", "Dropout"}
 
 
 def results(schema: OpSchema) -> set[str]:
-    """The types that the first output may have."""
+    """Return the types that the first output may have."""
     return set(schema.outputs[0].types)
 
 

@@ -195,7 +195,7 @@ def test_reads_are_counted_in_bodies_and_arguments_too() -> None:
 
 
 def stored(*ops: OperatorDef, opset: str = "") -> NetDef:
-    """A net as an import writes it, with an input of an element type alone."""
+    """Return a net as an import writes it, with an input of an element type alone."""
     net = NetDef(name="n", op=ops, external_input=["x"], external_output=["y"])
     info = onnx.ValueInfoProto(name="x")
     info.type.tensor_type.elem_type = onnx.TensorProto.FLOAT

@@ -32,7 +32,7 @@ def stamping(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def repetitive() -> tuple[NetDef, NetDef]:
-    """A net that repeats operators with equal and with other operands, arguments and shapes."""
+    """Return a net that repeats operators with equal and with other operands, arguments and shapes."""
     ops = [op("Relu", "x", "a0")]
     for i in range(3):
         ops += [
@@ -56,7 +56,7 @@ def repetitive() -> tuple[NetDef, NetDef]:
 
 
 def images() -> tuple[NetDef, NetDef]:
-    """Residual blocks of convolutions and normalizations, each with weights of its own."""
+    """Return a net of residual blocks of convolutions and normalizations, each with weights of its own."""
     ops, init = [], NetDef()
 
     def fill(name: str, *shape: int) -> str:
@@ -80,7 +80,7 @@ def images() -> tuple[NetDef, NetDef]:
 
 
 def steps() -> tuple[NetDef, NetDef]:
-    """Steps of an LSTM, with integers as operands: the lengths, an input, and the timestep, a constant of the step."""
+    """Return steps of an LSTM, with integers as operands: lengths, an input; the timestep, a constant of the step."""
     ops = []
     for i in range(3):
         ops += [
@@ -94,7 +94,7 @@ def steps() -> tuple[NetDef, NetDef]:
 
 
 def copies() -> tuple[NetDef, NetDef]:
-    """Sums of a value and of its copy, and of two values, one after another."""
+    """Return sums of a value and of its copy, and of two values, one after another."""
     ops = [op("Add", "x x", "s0")]
     for i in range(3):
         ops += [

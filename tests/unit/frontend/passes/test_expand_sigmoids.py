@@ -30,7 +30,7 @@ IN_A_BODY = (
 
 
 def expanded(text: str, *, fp16: bool = False) -> onnx.ModelProto:
-    """A model after the pass. Its values may have names with a slash, which the text writes ``__``."""
+    """Return a model after the pass. Its values may have names with a slash, which the text writes ``__``."""
     model = infer_shapes(onnx.parser.parse_model(text), strict_mode=True)
     for node in model.graph.node:
         node.input[:] = [name.replace("__", "/") for name in node.input]
@@ -45,7 +45,7 @@ def expanded(text: str, *, fp16: bool = False) -> onnx.ModelProto:
 
 
 def kinds(model: onnx.ModelProto) -> list[str]:
-    """The types of the nodes, those of bodies behind the node that has them."""
+    """Return the types of the nodes, those of bodies behind the node that has them."""
     return [node.op_type for node in ir.from_proto(model).graph.all_nodes()]
 
 

@@ -27,13 +27,13 @@ INPUTS: Specs = {"x": ("float32", ("N", 6, "H", "W"))}
 
 
 def conv(output: str = "c", *, bias: bool = True, **arguments: Any) -> OperatorDef:
-    """A convolution of x."""
+    """Return a convolution of x."""
     arguments.setdefault("kernels", [3, 3])
     return operator("Conv", ["x", "w", "b"] if bias else ["x", "w"], [output], **arguments)
 
 
 def weights(*, rank: int = 2, group: int = 1) -> dict[str, Array]:
-    """Parameters of a convolution and of what follows it, far from 0 and 1."""
+    """Return parameters of a convolution and of what follows it, far from 0 and 1."""
     made = {"w": RANDOM.standard_normal((CHANNELS, 6 // group, *[3] * rank))}
     made |= {name: RANDOM.standard_normal(CHANNELS) for name in ("b", "beta", "mean")}
     made |= {name: RANDOM.uniform(0.1, 30, CHANNELS) for name in ("gamma", "var")}
@@ -41,7 +41,7 @@ def weights(*, rank: int = 2, group: int = 1) -> dict[str, Array]:
 
 
 def exported(ops: Sequence[OperatorDef], parameters: dict[str, Array], outputs: Sequence[str], **options: Any) -> Any:
-    """The model of a net with these parameters."""
+    """Return the model of a net with these parameters."""
     options.setdefault("inputs", INPUTS)
     init = construct_init_net_from_params(parameters)
     return to_onnx(NetDef(name="net", op=ops), init, outputs=list(outputs), **options)

@@ -22,13 +22,13 @@ LOOPS = ("Scan", "Loop")
 
 
 def body_of(model: onnx.ModelProto) -> ir.Graph:
-    """The body of the only loop."""
+    """Return the body of the only loop."""
     (loop,) = (node for node in ir.from_proto(model).graph.all_nodes() if node.op_type in LOOPS)
     return loop.attributes["body"].as_graph()
 
 
 def scores_cell() -> Recurrent:
-    """A cell whose next state is computed from a product with one column."""
+    """Return a cell whose next state is computed from a product with one column."""
     shapes = {"w": (cells.WIDTH, cells.FEATURES), "w_b": (cells.WIDTH,), "v": (1, cells.WIDTH), "v_b": (1,)}
     made = cells.weights({**shapes, "scale": (1,), "u": (cells.WIDTH, 1), "u_b": (cells.WIDTH,)})
     steps = [

@@ -25,7 +25,7 @@ def built(name: str) -> Built:
 
 
 def inputs_of(name: str, steps: int) -> Arrays:
-    """The inputs that the net reads, with the first steps of the sequence."""
+    """Return the inputs that the net reads, with the first steps of the sequence."""
     net = built(name).net
     written = {blob for op in net.proto.op for blob in op.output}
     read = {blob for op in net.proto.op for blob in op.input} - written
@@ -37,7 +37,7 @@ def inputs_of(name: str, steps: int) -> Arrays:
 
 
 def expected(net: NetDef, inputs: Arrays) -> dict[str, Any]:
-    """The gradients of the loss, in double."""
+    """Return the gradients of the loss, in double."""
     import torch
     from support.builder.torch_nets import run as run_torch
 

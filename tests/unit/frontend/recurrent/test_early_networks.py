@@ -14,7 +14,7 @@ from caffe2_frontend import to_onnx
 
 
 def early(net: NetDef, *, gates: str, size: int) -> NetDef:
-    """The net with initial states by name, rows of ``gates`` kept in the blob "kept", and no blob of workspaces."""
+    """Return the net with initial states by name, rows of ``gates`` kept in blob "kept", and no blob of workspaces."""
     result = NetDef()
     result.CopyFrom(net)
     for op in result.op:
@@ -70,7 +70,7 @@ def test_rows_kept_for_a_gradient_can_be_read() -> None:
 
 
 def lstm() -> tuple[c2.Model, dict[str, np.ndarray], str, int]:  # type: ignore[type-arg]
-    """A recorded LSTM, operands of its first case, and the blob of its gates with its size."""
+    """Return a recorded LSTM, operands of its first case, and the blob of its gates with its size."""
     model = c2.load(MODELS / "lstm")
     with np.load(MODELS / "lstm" / "cases.npz", allow_pickle=False) as archive:
         given = {key.removeprefix("0/in/"): archive[key] for key in archive if key.startswith("0/in/")}
@@ -87,7 +87,7 @@ def described(given: dict[str, np.ndarray]) -> dict[str, tuple[str, tuple[int, .
 
 
 def plain(graph: onnx.GraphProto) -> bytes:
-    """The graph without metadata, which records the operators as they are written."""
+    """Return the graph without metadata, which records the operators as they are written."""
     copy = onnx.GraphProto()
     copy.CopyFrom(graph)
     strip(copy)

@@ -72,7 +72,7 @@ def test_outputs_that_the_net_implies() -> None:
 
 
 def lstm(given: tuple[int, ...], drop_states: bool) -> RandomCell:
-    """An LSTM with sequence lengths. ``given`` are the results that have gradients."""
+    """Return an LSTM with sequence lengths. ``given`` are the results that have gradients."""
     net = Net("net")
     net.add_external_input("x", "lengths", "h0", "c0")
     made = LSTMCell(name="lstm", input_size=D, hidden_size=D, drop_states=drop_states)

@@ -16,7 +16,7 @@ from caffe2_frontend import check, to_onnx
 
 
 def halves(net: NetDef) -> tuple[NetDef, NetDef]:
-    """The operators before the first gradient operator, and the others."""
+    """Return the operators before the first gradient operator, and the others."""
     first = next(i for i, op in enumerate(net.op) if op.is_gradient_op)
     return NetDef(name="forward", op=net.op[:first]), NetDef(name="backward", op=net.op[first:])
 

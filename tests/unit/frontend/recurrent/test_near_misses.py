@@ -18,7 +18,7 @@ INPUTS = {"x": ("float32", ["T", "N", cells.FEATURES]), "lengths": ("int32", ["N
 
 
 def altered(cell: Recurrent, output: str, *ops: OperatorDef) -> Recurrent:
-    """The cell with other operators in place of the one that makes ``output``."""
+    """Return the cell with other operators in place of the one that makes ``output``."""
     position = next(i for i, op in enumerate(cell.steps) if output in op.output)
     cell.steps[position : position + 1] = ops
     return cell

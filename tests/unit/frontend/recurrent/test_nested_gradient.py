@@ -21,7 +21,7 @@ D = 3
 
 
 def nested() -> tuple[NetDef, dict[str, str]]:
-    """Each outer step runs ``g' = tanh(W g + y_s)`` along a second sequence y, from the outer state."""
+    """Return a net whose outer steps run ``g' = tanh(W g + y_s)`` along a second sequence y, from the outer state."""
     net = Net("net")
     net.add_external_input("x", "start", "y", "w", "b")
     outer = net.child("outer")
@@ -53,7 +53,7 @@ def nested() -> tuple[NetDef, dict[str, str]]:
 
 
 def operators(net: NetDef) -> Iterator[OperatorDef]:
-    """The RecurrentNetworks of a net and of its steps, with their gradients; the outer ones first."""
+    """Yield the RecurrentNetworks of a net and of its steps, with their gradients; the outer ones first."""
     for op in net.op:
         if op.type.startswith("RecurrentNetwork"):
             yield op
@@ -62,7 +62,7 @@ def operators(net: NetDef) -> Iterator[OperatorDef]:
 
 
 def with_windows(net: NetDef, *, outer: bool, inner: bool) -> NetDef:
-    """The net with windows that no operator reads, which make the operators carry whole blobs."""
+    """Return the net with windows that no operator reads, which make the operators carry whole blobs."""
     changed = NetDef()
     changed.CopyFrom(net)
     tops = [op for op in changed.op if op.type.startswith("RecurrentNetwork")]

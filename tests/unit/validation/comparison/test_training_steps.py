@@ -38,7 +38,7 @@ def operator_of(net: NetDef, op_type: str) -> OperatorDef:
 
 
 def with_operator(model: Model, op_type: str, **changes: Any) -> Model:
-    """The model in which one operator has another type (``type=``), or another float argument."""
+    """Return the model in which one operator has another type (``type=``), or another float argument."""
     net = NetDef()
     net.CopyFrom(model.predict_net)
     op = operator_of(net, op_type)

@@ -35,7 +35,7 @@ def look(fault: ExportFault, model: onnx.ModelProto | None = None) -> Divergence
 
 
 def miss(fault: ExportFault, found: Divergence | None) -> str:
-    """What is wrong with what was found; empty for nothing. Of equally right operators one may be in no loop."""
+    """Return what is wrong with what was found; empty for nothing. Of equally right operators one may be in no loop."""
     if found is None:
         return f"{fault.name}: nothing found"
     if {found.operator, *found.equally} != fault.places:

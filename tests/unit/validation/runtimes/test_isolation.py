@@ -29,7 +29,7 @@ def save(path: Path | str, kind: str = "Save", blobs: tuple[str, ...] = ("x",)) 
 
 
 def victims(folder: Path) -> list[Path]:
-    """Files of the user, which nets name."""
+    """Return files of the user, which nets name."""
     paths = [folder / "victim", folder / "nested" / "victim", folder / "x.log"]
     for path in paths:
         path.parent.mkdir(exist_ok=True)

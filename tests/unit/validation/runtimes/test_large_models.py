@@ -25,7 +25,7 @@ INT8 = {"Y_scale": 0.5, "Y_zero_point": 3}
 
 
 def model() -> Model:
-    """Parameters of several types, an operator of the init net that reads one, and a random one."""
+    """Return a model with parameters of several types, an operator of the init net that reads one, and a random one."""
     fills = [
         operator("GivenTensorFill", [], ["w"], shape=[10, 400], values=W.ravel().tolist()),
         operator("GaussianFill", [], ["b"], shape=[10]),

@@ -18,7 +18,7 @@ X = np.random.default_rng(2).standard_normal((6, 3, 4)).astype(np.float32)
 
 
 def halves(net: NetDef) -> tuple[NetDef, NetDef]:
-    """The operators before the gradient of the recurrent net, and the others."""
+    """Return the operators before the gradient of the recurrent net, and the others."""
     first = next(i for i, op in enumerate(net.op) if op.type == "RecurrentNetworkGradient")
     return NetDef(name="forward", op=net.op[:first]), NetDef(name="backward", op=net.op[first:])
 

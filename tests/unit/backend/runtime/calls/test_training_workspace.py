@@ -44,7 +44,7 @@ def test_a_gradient_takes_the_mask_of_dropout(together: bool) -> None:
 
 
 def pooled_step() -> NetDef:
-    """A training step of the scale of images before a pooling."""
+    """Return a training step of the scale of images before a pooling."""
     ops = [
         operator("Mul", ["X", "s"], ["scaled"], broadcast=1),
         operator("MaxPool", ["scaled"], ["Y"], kernel=2, stride=2),

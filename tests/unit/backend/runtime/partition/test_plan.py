@@ -27,7 +27,7 @@ def on_gpu(op: OperatorDef, index: int = 0) -> OperatorDef:
 
 
 def detector() -> NetDef:
-    """A body on the GPU, a tail on the host, and a head on the GPU again."""
+    """Return a body on the GPU, a tail on the host, and a head on the GPU again."""
     ops = [
         on_gpu(operator("CopyCPUToGPU", ["x"], ["x_gpu"])),
         on_gpu(operator("Relu", ["x_gpu"], ["a"])),
@@ -198,7 +198,7 @@ def test_the_order_of_writes_is_kept() -> None:
 
 
 def fewest_by_force(net: NetDef, devices: Sequence[str]) -> int:
-    """The number of runs of the best of all orders: operators are few."""
+    """Return the number of runs of the best of all orders: operators are few."""
     reads = [set(op.input) for op in net.op]
     best = len(net.op)
     for order in itertools.permutations(range(len(net.op))):

@@ -60,7 +60,7 @@ def sessions(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def dense(prefix: str, name: str | None = None, **arguments: Any) -> NetDef:
-    """A net whose blobs have a prefix."""
+    """Return a net whose blobs have a prefix."""
     ops = [
         operator("FC", [prefix + "x", prefix + "w", prefix + "b"], [prefix + "h"], **arguments),
         operator("Relu", [prefix + "h"], [prefix + "y"]),
@@ -137,7 +137,7 @@ def test_other_types_ranks_and_constants(lowered: list[str]) -> None:
 
 
 def update(prefix: str) -> NetDef:
-    """A step with a state."""
+    """Return a step with a state."""
     ops = [operator("Add", [prefix + "w", prefix + "x"], [prefix + "w"]), operator("Copy", [prefix + "w"], [prefix])]
     return NetDef(name=prefix, op=ops)
 

@@ -25,7 +25,7 @@ STEPS = {
 
 
 def after(op_type: str, dtype: Any, fill: int = 0) -> dict[str, Any]:
-    """The blobs after two steps of an optimizer, whose states were fed with this element type."""
+    """Return the blobs after two steps of an optimizer, whose states were fed with this element type."""
     ws = Workspace()
     blobs: dict[str, Any] = {
         "w": np.ones((4, 2), np.float32), "g": np.ones((4, 2), np.float32), "part": np.ones((2, 2), np.float32),

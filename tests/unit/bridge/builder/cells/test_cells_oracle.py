@@ -36,7 +36,7 @@ class Pair:
 
 @cache
 def theirs() -> tuple[dict[str, Any], dict[str, NetDef]]:
-    """The nets of Caffe2's own helpers, and what they are called in there."""
+    """Return the nets of Caffe2's own helpers, and what they are called in there."""
     cases = [
         {
             "name": name,
@@ -64,7 +64,7 @@ def theirs() -> tuple[dict[str, Any], dict[str, NetDef]]:
 
 @cache
 def pairs(kind: str) -> dict[str, Pair]:
-    """All cells, in one process of real Caffe2."""
+    """Return all cells, in one process of real Caffe2."""
     meta, nets = theirs()
     cases = {name: case for name, case in CASES.items() if kind == "forward" or case.trains}
     built = {name: ours(case, forward_only=kind == "forward") for name, case in cases.items()}
@@ -90,7 +90,7 @@ def pairs(kind: str) -> dict[str, Pair]:
 
 
 def named(built: Built, meta: Mapping[str, Any], inputs: Mapping[str, Any]) -> dict[str, str]:
-    """What is compared: our names to theirs."""
+    """Return what is compared: our names to theirs."""
     names = dict(zip((built.output, *built.results), (meta["output"], *meta["results"]), strict=True))
     common = set(built.gradients) & set(meta["gradients"]) & set(inputs)
     if built.gradients:

@@ -15,7 +15,7 @@ NET = net(op("FC", "x w b", "h"), op("Where", "m h h", "k"), op("FC", "k w b", "
 
 
 def profile(device: str, fc: float) -> Profile:
-    """What a run of the net gave; of the first FC, each of three runs."""
+    """Return what a run of the net gave; of the first FC, each of three runs."""
     big, small = (BlobProfile(name, "float32", (1000, 1000), 4_000_000) for name in "wx"), BlobProfile("b")
     weights, x = big
     first = OperatorProfile(0, "FC", "", (x, weights, small), (BlobProfile("h", "float32", (5,), 20),), (9.0, fc, fc))

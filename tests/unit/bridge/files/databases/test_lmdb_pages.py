@@ -33,14 +33,14 @@ def database(path: Path, **options: Any) -> Any:
 
 
 def many_records(draw: random.Random) -> Iterator[tuple[bytes, bytes]]:
-    """Records of all sizes, of which a tree has several levels."""
+    """Yield records of all sizes, of which a tree has several levels."""
     for _ in range(1500):
         size = draw.choice([0, 1, 100, 2000, 2100, 4079, 4080, 4081, 9000])
         yield draw.randbytes(draw.choice([1, 3, 300, 511])), draw.randbytes(size)
 
 
 def small_file(path: Path) -> bytes:
-    """Records in a leaf, the last of which has three pages of its own: 2 is the leaf, 3 to 5 are the value."""
+    """Return records in a leaf, the last of which has three pages of its own: 2 is the leaf, 3 to 5 are the value."""
     lmdb_file.put_all(path, [(b"a", b"first"), (b"b", b"second"), (b"long", b"x" * (2 * PAGE))])
     data = path.read_bytes()
     assert len(data) == 6 * PAGE
@@ -48,7 +48,7 @@ def small_file(path: Path) -> bytes:
 
 
 def changed(data: bytes, at: int, new: bytes) -> bytes:
-    """Other bytes in a file; within one of the first two pages, in both, either of which may be current."""
+    """Return the file with other bytes; those of one of the first two pages in both, as either may be current."""
     found = bytearray(data)
     for start in (at, at + PAGE) if at < PAGE else (at,):
         found[start : start + len(new)] = new
@@ -134,7 +134,7 @@ def test_a_file_that_is_cut_within_any_page(tmp_path: Path, size: int) -> None:
 
 
 def node(data: bytes, page: int, index: int) -> int:
-    """The position of a node."""
+    """Return the position of a node."""
     (offset,) = struct.unpack_from("<H", data, page * PAGE + HEADER + 2 * index)
     return int(page * PAGE + offset)
 

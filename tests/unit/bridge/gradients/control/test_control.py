@@ -26,7 +26,7 @@ def args_of(op: OperatorDef) -> dict[str, Any]:
 
 
 def product() -> OperatorDef:
-    """A Do that multiplies x and w."""
+    """Return a Do that multiplies x and w."""
     return do_op(net_of("body", [("Copy", "x", "local"), ("Mul", "local w", "y")]), ["x", "w", "y"], "ws")
 
 
@@ -161,7 +161,7 @@ def test_while_without_a_do_gets_one() -> None:
 
 
 def changed_loop(**arguments: int | None) -> OperatorDef:
-    """A While with other arguments of its Do."""
+    """Return a While with other arguments of its Do."""
     op = OperatorDef()
     op.CopyFrom(next(op for op in LOOPS["one state"].net().op if op.type == "While"))
     (do,) = args_of(op)["loop_net"].n.op

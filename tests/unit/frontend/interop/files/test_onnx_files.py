@@ -150,7 +150,7 @@ class DiskFullError(OSError):
 
 
 def failing(converted: ir.Model) -> ir.Model:
-    """The model with one weight that cannot be read."""
+    """Return the model with one weight that cannot be read."""
 
     def load() -> ir.TensorProtocol:
         raise DiskFullError

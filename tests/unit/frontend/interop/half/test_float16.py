@@ -31,7 +31,7 @@ def half(*ops: OperatorDef, init: NetDef | None = None, inputs: Mapping[str, Any
 
 
 def as_fed(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """The inputs that the model has, as float16 where it wants those."""
+    """Return the inputs that the model has, as float16 where it wants those."""
     kinds = {value.name: value.type.tensor_type.elem_type for value in model.graph.input}
     return {
         name: inputs[name].astype(np.float16) if kind == TensorProto.FLOAT16 else inputs[name]

@@ -40,7 +40,7 @@ def test_as_onnx(ref: CaseRef) -> None:
 
 
 def inferred(node: ir.Node) -> dict[str, onnx.TypeProto]:
-    """What ONNX infers for a node alone."""
+    """Return what ONNX infers for a node alone."""
     operands = [value for value in node.inputs if value is not None]
     return onnx.shape_inference.infer_node_outputs(
         onnx.defs.get_schema(node.op_type, _OPSET),
@@ -52,7 +52,7 @@ def inferred(node: ir.Node) -> dict[str, onnx.TypeProto]:
 
 
 def assert_known(node: ir.Node, expected: dict[str, onnx.TypeProto]) -> None:
-    """The outputs have the types that ONNX infers, and its dims; a number may replace a name."""
+    """Assert that the outputs have the types that ONNX infers, and its dims; a number may replace a name."""
     for value in node.outputs:
         kind = expected.get(str(value.name))
         if kind is None:

@@ -10,7 +10,7 @@ from caffe2_frontend.interop.rewriting.node_rewriter import InexpressibleError, 
 
 
 def rewriter(**attributes: object) -> NodeRewriter:
-    """A Foo of x in a graph, whose first output y is that of the graph, and whose second one z is not read."""
+    """Return a Foo of x in a graph, whose first output y is that of the graph, and whose second one z is not read."""
     x = ir.val("x", ir.DataType.FLOAT, [2])
     node = ir.node("Foo", [x], attributes, num_outputs=2, metadata_props={"caffe2.op": "Bar"})
     node.outputs[0].name, node.outputs[1].name = "y", "z"

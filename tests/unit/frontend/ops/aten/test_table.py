@@ -84,7 +84,7 @@ def test_inputs_are_described_by_the_aten_operator() -> None:
 
 
 def constants(*values: Any) -> NetDef:
-    """An init net that fills x1, x2, ... with constants."""
+    """Return an init net that fills x1, x2, ... with constants."""
     init = NetDef()
     for i, value in enumerate(values, 1):
         array = np.asarray(value)

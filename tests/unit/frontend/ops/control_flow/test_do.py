@@ -18,7 +18,7 @@ CREATE = operator("CreateScope", [], ["w"])
 
 
 def do(ops: Sequence[OperatorDef], inputs: Sequence[str], outputs: Sequence[str], *, reuse: bool) -> OperatorDef:
-    """A Do with inner blobs of the same names; the net of the operator lists no external blobs."""
+    """Return a Do with inner blobs of the same names; the net of the operator lists no external blobs."""
     names = list(dict.fromkeys([*inputs, *outputs]))
     places = [[*inputs, *outputs].index(name) for name in names]
     arguments: dict[str, Any] = {"net": NetDef(name="inner", op=ops), "inner_blobs": names, "outer_blobs_idx": places}

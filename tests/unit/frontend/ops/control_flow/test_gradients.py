@@ -21,7 +21,7 @@ LEAVES = (*(f"{name}_in" for name in VARIABLES), *PARAMETERS)
 
 
 def exported_gradients(net: NetDef, inputs: Arrays, names: list[str], *, sizes: bool = False) -> dict[str, Any]:
-    """The gradients of loss ``l`` by the exported model; zeros where there is none. Sizes are known if asked for."""
+    """Return the gradients of loss ``l`` by the exported model; zeros where there is none. Sizes known on request."""
     found = add_gradient_operators(net, ["l"])
     wanted = {name: str(found.gradients[name]) for name in names if name in found.gradients}
     outputs = list(dict.fromkeys(wanted.values()))
@@ -130,7 +130,7 @@ def test_a_new_stack_is_empty() -> None:
 
 
 def kept_in(net: NetDef, shape: tuple[int | str | None, ...], wanted: str = "w") -> set[str]:
-    """How a net with a loop over h keeps what its gradient reads: the types of the nodes that read it back."""
+    """Return how a net with a loop over h keeps what its gradient reads: the types of the nodes that read it back."""
     found = add_gradient_operators(net, ["l"])
     number = ("int32", (1,))
     specs: Any = {"h": ("float32", shape), "w": ("float32", shape), "n": number, "one": number}

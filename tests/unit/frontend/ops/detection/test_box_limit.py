@@ -20,7 +20,7 @@ def test_upright_boxes_are_suppressed_by_onnx_itself(rotated: int, loops: int) -
 
 
 def overlap(first: Array, second: Array) -> float:
-    """The share of a fine grid around both boxes, [x, y, width, height, degrees], that is in both, as an area."""
+    """Return the share of a fine grid around two boxes, [x, y, width, height, degrees], that is in both, as an area."""
     side = np.linspace(-30, 30, 1201)
     x, y = np.meshgrid(side, side)
     inside = np.ones_like(x, dtype=bool)

@@ -160,7 +160,7 @@ def test_sampled_rows(rng: np.random.Generator, labels: list[int]) -> None:
 
 
 def cells(roi: Array, group: int, scale: float, height: int, width: int) -> list[list[tuple[slice, slice]]]:
-    """The rows and columns of each cell of a region, as R-FCN defines them."""
+    """Return the rows and columns of each cell of a region, as R-FCN defines them."""
     edges = [np.float32(np.floor(v + 0.5) + (1 if i > 1 else 0)) * np.float32(scale) for i, v in enumerate(roi[1:])]
     found: list[list[slice]] = []
     for start, end, length in ((edges[1], edges[3], height), (edges[0], edges[2], width)):

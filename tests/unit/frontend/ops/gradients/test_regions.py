@@ -18,7 +18,7 @@ ROIS = np.array(
 
 
 def computed(op_type: str, operands: dict[str, Array], outputs: int, *, known: bool, **args: Any) -> list[Array]:
-    """The results of an operator, with sizes known at conversion or at run time alone."""
+    """Return the results of an operator, with sizes known at conversion or at run time alone."""
     specs: Specs = {
         name: (str(v.dtype), v.shape if known or name == "W" else tuple(f"{name}{axis}" for axis in range(v.ndim)))
         for name, v in operands.items()
@@ -89,7 +89,7 @@ def test_maxima_with_indices(*, known: bool) -> None:
 
 
 def deformed(torch: Any, x: Any, offset: Any, w: Any, group: int, groups: int, stride: int, pad: int) -> Any:
-    """A deformable convolution by its definition, in differentiable operations."""
+    """Return a deformable convolution by its definition, in differentiable operations."""
     n, channels, height, width = x.shape
     rows, columns = offset.shape[2:]
     kernel = w.shape[2:]

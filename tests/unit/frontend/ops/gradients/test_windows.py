@@ -23,7 +23,7 @@ def counting(*shape: int) -> np.ndarray[Any, Any]:
 
 
 def specs(operands: dict[str, np.ndarray[Any, Any]], *, known: bool) -> Specs:
-    """The operands' shapes, known or with a name of its own for each dim but those of the weight."""
+    """Return the operands' shapes, known or with a name of its own for each dim but those of the weight."""
     return {
         name: ("float32", v.shape if known or name == "W" else tuple(f"{name}{axis}" for axis in range(v.ndim)))
         for name, v in operands.items()

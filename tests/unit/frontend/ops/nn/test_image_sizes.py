@@ -11,7 +11,7 @@ from support.exports import export, run
 
 
 def nearest(x: Any, scales: tuple[float, ...], first: int) -> Any:
-    """Pixel ``floor(i / scale)`` in float32, at most the last."""
+    """Return pixel ``floor(i / scale)`` in float32, at most the last."""
     for axis, scale in enumerate(np.float32(scales), first):
         length = x.shape[axis]
         positions = np.arange(int(np.float32(length) * scale), dtype=np.float32) / scale

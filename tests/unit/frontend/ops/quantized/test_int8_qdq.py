@@ -39,7 +39,7 @@ def int8_cases() -> list[CaseRef]:
 
 
 def described(case: Case) -> dict[str, tuple[Any, ...]]:
-    """The inputs of a case, with the quantization of those that have one."""
+    """Return the inputs of a case, with the quantization of those that have one."""
     return {
         name: (array.dtype, array.shape, *([case.quantized[name]] if name in case.quantized else []))
         for name, array in case.inputs.items()
@@ -47,7 +47,7 @@ def described(case: Case) -> dict[str, tuple[Any, ...]]:
 
 
 def steps_off(case: Case, results: Mapping[str, Array]) -> float:
-    """The largest difference between results of bytes and what real Caffe2 computed."""
+    """Return the largest difference between results of bytes and what real Caffe2 computed."""
     off = [
         np.abs(a.astype(float) - case.outputs[name]) for name, a in results.items() if a.dtype == np.uint8 and a.size
     ]
@@ -64,7 +64,7 @@ def test_a_result_is_within_a_step_of_real_caffe2(ref: CaseRef) -> None:
 
 
 def bottleneck() -> Case:
-    """A recorded inverted bottleneck: convolutions, a sum, a resize and a mean."""
+    """Return a recorded inverted bottleneck: convolutions, a sum, a resize and a mean."""
     cases = map(read_case, find_cases(WHOLE_NETS))
     return next(case for case in cases if "Int8ResizeNearest" in {op.type for op in case.net.op})
 

@@ -15,7 +15,7 @@ Array = np.ndarray[Any, np.dtype[np.float32]]
 
 
 def weights(state: Array, w: Array, grad: Array, lambda1: float) -> Array:
-    """The new weights, as Caffe2 computes them."""
+    """Return the new weights, as Caffe2 computes them."""
     n, z = state[:, 0], state[:, 1]
     new_n = n + grad * grad
     z = z + grad - (np.sqrt(new_n) - np.sqrt(n)) / np.float32(ALPHA) * w

@@ -57,7 +57,7 @@ def run(model: onnx.ModelProto, sizes: Mapping[str, int]) -> dict[str, Any]:
 
 
 def body_of(model: onnx.ModelProto) -> ir.Graph:
-    """The body of the only loop."""
+    """Return the body of the only loop."""
     (loop,) = (node for node in ir.from_proto(model).graph.all_nodes() if node.op_type in ("Scan", "Loop"))
     return loop.attributes["body"].as_graph()
 

@@ -11,7 +11,7 @@ PARAMETER = ir.Value(name="w", const_value=ir.Tensor(np.ones(1, np.float32)))
 
 
 def doubled(value: ir.Value, times: int) -> ir.Value:
-    """A value that is an operand twice at each of many levels: there are 2^times ways to it."""
+    """Return a value that is an operand twice at each of many levels: there are 2^times ways to it."""
     for _ in range(times):
         value = ir.Node("", "Add", [value, value]).outputs[0]
     return value

@@ -29,7 +29,7 @@ def export(cell: Recurrent, form: str) -> onnx.ModelProto:
 
 
 def bodies(graph: onnx.GraphProto, kind: str) -> list[onnx.GraphProto]:
-    """The bodies of the loops of a kind, at any depth."""
+    """Return the bodies of the loops of a kind, at any depth."""
     found = []
     for node in graph.node:
         for attribute in node.attribute:
@@ -40,7 +40,7 @@ def bodies(graph: onnx.GraphProto, kind: str) -> list[onnx.GraphProto]:
 
 
 def outside(graph: onnx.GraphProto, kind: str) -> Counter[str]:
-    """Node types, those of loops of a kind left out, of branches counted."""
+    """Return node types, those of loops of a kind left out, of branches counted."""
     counts = Counter(node.op_type for node in graph.node)
     for node in graph.node:
         if node.op_type != kind:

@@ -67,13 +67,13 @@ def inputs_of(cell: Trained, hidden: int, batch: int) -> Arrays:
 
 
 def exported(cell: Trained, inputs: Arrays, form: Recurrent, *, sizes: bool) -> onnx.ModelProto:
-    """The model, whose parameters are inputs of known sizes."""
+    """Return the model, whose parameters are inputs of known sizes."""
     specs = {**specs_of(inputs, sizes=sizes), **specs_of(cell.parameters)}
     return to_onnx(cell.net, inputs=specs, outputs=list(cell.gradients.values()), recurrent=form)
 
 
 def expected(cell: Trained, inputs: Arrays) -> list[Any]:
-    """The gradients of the parameters, in double."""
+    """Return the gradients of the parameters, in double."""
     import torch
     from support.builder.torch_nets import run as run_torch
 
@@ -90,7 +90,7 @@ def expected(cell: Trained, inputs: Arrays) -> list[Any]:
 
 
 def around_products(graph: onnx.GraphProto, outside: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-    """The types of the nodes in whose bodies each product is, from the outermost on."""
+    """Return the types of the nodes in whose bodies each product is, from the outermost on."""
     found = [outside for node in graph.node if node.op_type in ("MatMul", "Gemm")]
     for node in graph.node:
         for attribute in node.attribute:
@@ -100,7 +100,7 @@ def around_products(graph: onnx.GraphProto, outside: tuple[str, ...] = ()) -> li
 
 
 def choices(model: onnx.ModelProto) -> int:
-    """How many products of loops are in branches."""
+    """Return how many products of loops are in branches."""
     return sum(around[-2:] in (("Scan", "If"), ("Loop", "If")) for around in around_products(model.graph))
 
 

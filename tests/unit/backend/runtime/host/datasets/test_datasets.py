@@ -123,7 +123,7 @@ def _named(name: str, *ops: Any) -> Any:
 
 
 def calls() -> list[list[Call]]:
-    """Operators on cursors and datasets, and all blobs after each of them."""
+    """Return operators on cursors and datasets, and all blobs after each of them."""
     inputs = ["c", *COLUMNS]
     many = {"k": np.array([5, 3, 8, 1, 7, 2, 6, 4, 9, 0, 3], np.int32), "l": np.ones(11, np.int32), "w": np.arange(11)}
     huge = {"k": np.random.default_rng(1).permutation(70000).astype(np.int32), "l": np.ones(2, np.int32)}

@@ -194,7 +194,7 @@ def test_images_that_cannot_be_decoded_are_black_up_to_a_ratio(tmp_path: Path) -
 
 
 def trained(tmp_path: Path, seed: int, **args: Any) -> list[Array]:
-    """Two batches in training."""
+    """Return two batches that are read in training."""
     image = pixels(1, 12, 9, 3)
     workspace = reading(tmp_path, record(raw(image), integers(0)), seed=seed)
     op = image_input(batch_size=8, is_test=0, **args)

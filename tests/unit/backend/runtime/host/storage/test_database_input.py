@@ -18,7 +18,7 @@ from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef, TensorProto, Ten
 
 
 def record(index: int, shape: tuple[int, ...] = (2,)) -> bytes:
-    """A tensor of float32 and a label without dims."""
+    """Return a tensor of float32 and a label without dims."""
     image = TensorProto(
         dims=shape, data_type=TensorProto.FLOAT, float_data=[float(index)] * int(np.prod(shape)), name="image"
     )

@@ -32,14 +32,14 @@ MOMENTUM = """
 
 
 def model(inputs: str, outputs: str, body: str, constants: str = "") -> ir.Model:
-    """A model; the shapes of its values are inferred."""
+    """Return a model; the shapes of its values are inferred."""
     head = '<ir_version: 9, opset_import: ["" : 20]>'
     text = f"{head} g ({inputs}) => ({outputs}) <float rate = {{0.9}}, float lr = {{0.1}} {constants}> {{ {body} }}"
     return ir.from_proto(infer_shapes(onnx.parser.parse_model(text), strict_mode=True))
 
 
 def momentum(shapes: Mapping[int, str], extra: str = "", outputs: str = "") -> tuple[ir.Model, dict[str, str]]:
-    """Weights and moments of some shapes, updated alike."""
+    """Return weights and moments of some shapes, updated alike."""
     inputs = ", ".join(f"float[{s}] w{i}, float[{s}] m{i}, float[{s}] d{i}" for i, s in shapes.items())
     results = ", ".join(f"float[{s}] q{i}, float[{s}] n{i}" for i, s in shapes.items())
     body = "".join(MOMENTUM.format(i) for i in shapes)
@@ -199,7 +199,7 @@ OPTIMIZERS: dict[str, tuple[int, list[str], list[str], dict[str, float]]] = {
 
 
 def training_net(kind: str) -> tuple[list[OperatorDef], Arrays]:
-    """Three layers of a width that no vector register divides, and their optimizer."""
+    """Return a net of three layers, of a width that no vector register divides, and their optimizer."""
     random = np.random.default_rng(3)
     ops, values, x = [], {}, "x"
     for i in range(3):

@@ -307,7 +307,7 @@ def test_a_table_stays_on_a_device(staged: bool) -> None:
 
 
 def steps_in_place(net: NetDef, *, weight: float = 1.0) -> dict[str, bool]:
-    """Which blobs of a net that trains a table and a dense layer stay where they are, from the second step on."""
+    """Return which blobs of a net that trains a table and a dense layer stay in place, from the second step on."""
     workspace = trained()
     workspace.run_operator_once(operator("CreateMutex", [], ["mutex"]))
     workspace.feed("iter", np.zeros(1, np.int64))

@@ -20,7 +20,7 @@ DIED = "onnxruntime would end the process"
 
 
 def weights(kind: str) -> list[onnx.TensorProto]:
-    """The weights w and r of a recurrent operator."""
+    """Return the weights w and r of a recurrent operator."""
     return [
         onnx.numpy_helper.from_array(np.ones((1, GATES[kind] * HIDDEN, columns), np.float32), name)
         for name, columns in (("w", 2), ("r", HIDDEN))
@@ -28,12 +28,12 @@ def weights(kind: str) -> list[onnx.TensorProto]:
 
 
 def model(body: str, inputs: str = "float[T, N, 2] x", output: str = f"float[A, 1, B, {HIDDEN}] y") -> onnx.ModelProto:
-    """A model of some nodes."""
+    """Return a model of some nodes."""
     return onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["" : 20]> g ({inputs}) => ({output}) {{ {body} }}')
 
 
 def recurrent(kind: str, x: str = "float[T, N, 2] x", before: str = "", operand: str = "x") -> bytes:
-    """A model with one recurrent operator that reads ``operand``."""
+    """Return a model with one recurrent operator that reads ``operand``."""
     made = model(f"{before} y = {kind} <hidden_size = {HIDDEN}> ({operand}, w, r)", x)
     made.graph.initializer.extend(weights(kind))
     return bytes(made.SerializeToString())
