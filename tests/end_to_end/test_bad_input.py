@@ -22,7 +22,7 @@ CHAR_RNN = ROOT / "models" / "char_rnn"
 
 
 def refused(tmp_path: Path, model: Path, *words: object) -> str:
-    """What ``export`` says, once it failed with 1, wrote nothing and left the old file as it was."""
+    """Return what ``export`` says, once it failed with 1, wrote nothing and left the old file as it was."""
     target = tmp_path / "out" / "model.onnx"
     target.parent.mkdir(exist_ok=True)
     target.write_bytes(OLD)
@@ -45,7 +45,7 @@ def net(ops: Sequence[OperatorDef], inputs: Sequence[str] = ("x",), outputs: Seq
 
 
 def findings(predict: NetDef, init: NetDef | None = None) -> list[str]:
-    """``code place`` of each finding: those of the check, which are those of the conversion."""
+    """Return ``code place`` of each finding: those of the check, which are those of the conversion."""
     inputs = {"x": ("float32", ["N", 3])}
     found = check(predict, init, inputs=inputs).findings
     with pytest.raises(ConversionError) as raised:

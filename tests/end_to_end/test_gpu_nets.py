@@ -197,7 +197,7 @@ def test_old_text_nets_name_their_gpu_otherwise(tmp_path: Path) -> None:
 
 
 def data_parallel(gpus: int) -> NetDef:
-    """What data_parallel_model makes of a layer: a blob for each GPU, combined in place."""
+    """Return what data_parallel_model makes of a layer: a blob for each GPU, combined in place."""
     blobs = " ".join(f"gpu_{n}/y" for n in range(gpus))
     layers = [op("Relu", "x", f"gpu_{n}/y", Device("cuda", n)) for n in range(gpus)]
     return net(*layers, op("NCCLAllreduce", blobs, blobs, Device("cuda", 0)), outputs=blobs)

@@ -170,7 +170,7 @@ def test_special_files_as_outputs(words: tuple[str, ...], saved: Path, special: 
 
 
 def entries_of(form: str) -> tuple[str, ...]:
-    """Files of a database that a format has in a folder; empty for one that is a file."""
+    """Return the files of a database that a format has in a folder; empty for one that is a file."""
     return {"lmdb": ("data.mdb",), "leveldb": ("CURRENT", "MANIFEST-000001", "000002.log", "000003.ldb")}.get(form, ())
 
 

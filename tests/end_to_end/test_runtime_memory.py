@@ -20,7 +20,7 @@ WARM: Final = 1_000
 
 
 def resident() -> int:
-    """Bytes of this process that are in memory."""
+    """Return the bytes of this process that are in memory."""
     line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmRSS"))
     return int(line.split()[1]) * 1024
 

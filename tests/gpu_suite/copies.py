@@ -17,7 +17,7 @@ _PROVIDERS: Final = ("CUDAExecutionProvider", "CPUExecutionProvider")
 
 
 def count_copies(events: Iterable[Mapping[str, Any]]) -> Counter[str]:
-    """How often a profile's run copied to and from the host, by ``MemcpyToHost`` and ``MemcpyFromHost``.
+    """Return how often a profile's run copied to and from the host, by ``MemcpyToHost`` and ``MemcpyFromHost``.
 
     A copy inside a loop counts once an iteration. Of the events of a node, that of its kernel counts alone.
     """
@@ -26,13 +26,13 @@ def count_copies(events: Iterable[Mapping[str, Any]]) -> Counter[str]:
 
 
 def host_operators(events: Iterable[Mapping[str, Any]]) -> Counter[str]:
-    """The operators that ran on the host, by type, without those that compute shapes beside others (``Shape``)."""
+    """Return the operators that ran on the host, by type, without those that compute shapes (``Shape``)."""
     arguments = (event["args"] for event in events if _is_kernel(event))
     return Counter(str(found["op_name"]) for found in arguments if found.get("provider") == "CPUExecutionProvider")
 
 
 def profile(model: bytes, inputs: Mapping[str, np.ndarray[Any, Any]], folder: Path) -> list[dict[str, Any]]:
-    """The events of one run of a model on the GPU, after a first one that does not count; inputs are on the GPU."""
+    """Return the events of a model's run on the GPU, after a first one that does not count; inputs are on the GPU."""
     assert not missing_cuda()  # loads the libraries
     library = onnxruntime()
     warm = library.InferenceSession(model, _options(library, None), providers=list(_PROVIDERS))

@@ -74,7 +74,7 @@ def _lines() -> Iterable[str]:
 
 
 def merged(kernels: Sequence[Types]) -> list[Types]:
-    """Kernels that differ in the types of one parameter alone, as one."""
+    """Merge kernels that differ in the types of one parameter alone."""
     left = [dict(kernel) for kernel in kernels]
     for index in range(len(left) - 1, -1, -1):
         for other in left[:index]:
@@ -88,7 +88,7 @@ def merged(kernels: Sequence[Types]) -> list[Types]:
 
 
 def joined(ranges: Mapping[tuple[int, int], Sequence[Types]]) -> Iterable[tuple[int, int, Types]]:
-    """Ranges of versions that follow one another with the same types, as one; the last, open one stays apart."""
+    """Join ranges of versions that follow one another with the same types; the last, open one stays apart."""
     rows = sorted(
         ((first, last, types) for (first, last), each in ranges.items() for types in each),
         key=lambda row: (_texts(row[2]), row[0]),

@@ -22,12 +22,12 @@ def write_report(path: Path, about: Mapping[str, Any], reports: Sequence[StageRe
 
 
 def worst(reports: Sequence[StageReport]) -> str:
-    """The worst outcome of the stages."""
+    """Return the worst outcome of the stages."""
     return min((report.outcome for report in reports), key=_WORST.__getitem__, default="not run")
 
 
 def page(about: Mapping[str, Any], reports: Sequence[StageReport]) -> Iterator[str]:
-    """The lines of the page: a table of the stages, then a table of the results of each."""
+    """Yield the lines of the page: a table of the stages, then a table of the results of each."""
     yield "# caffe2-bridge on CUDA"
     yield ""
     for name, value in about.items():

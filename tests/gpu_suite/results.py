@@ -29,7 +29,7 @@ def record(name: str, status: Status, **figures: Any) -> None:
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """The rows that were written so far; a row that is not complete yet is left out."""
+    """Return the rows that were written so far; a row that is not complete yet is left out."""
     if not path.exists():
         return []
     text = path.read_text(encoding="utf-8")

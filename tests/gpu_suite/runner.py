@@ -33,7 +33,7 @@ class StageReport:
     output: str = ""
 
     def count(self, status: str) -> int:
-        """The number of rows with a status."""
+        """Return the number of rows with a status."""
         return sum(row["status"] == status for row in self.rows)
 
 

@@ -30,7 +30,7 @@ class Stage:
     vital: bool = False
 
     def command(self) -> list[str]:
-        """The command."""
+        """Return the command."""
         return [sys.executable, *self.words]
 
 
@@ -43,7 +43,7 @@ def _module(name: str) -> tuple[str, ...]:
 
 
 def _tests() -> tuple[str, ...]:
-    """The files with tests marked gpu: collecting all tests would take longer than running these."""
+    """Return the files with tests marked gpu: collecting all tests would take longer than running these."""
     files = sorted(path for path in (ROOT / "tests").glob("*/**/test_*.py") if _MARK in path.read_text("utf-8"))
     # Warnings of other versions of libraries than this project is developed with are no failures there.
     options = (

@@ -38,14 +38,14 @@ class WheelError(Exception):
 
 
 def requirements() -> list[Requirement]:
-    """What the project and its tests need, by pyproject.toml; onnxruntime-gpu comes first."""
+    """Return what the project and its tests need, by pyproject.toml; onnxruntime-gpu comes first."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     names = [*project["optional-dependencies"]["gpu"], *project["dependencies"], *_TOOLS]
     return [Requirement(match[1], match[2] or "") for name in names if (match := _REQUIREMENT.match(name))]
 
 
 def unmet(needed: Sequence[Requirement]) -> list[Requirement]:
-    """The requirements that this Python does not meet."""
+    """Return the requirements that this Python does not meet."""
     return [one for one in needed if not _is_met(one)]
 
 
@@ -85,7 +85,7 @@ def download_one(folder: Path) -> Path:
 
 
 def wheel_files(folder: Path) -> list[Path]:
-    """The wheels of a folder, joined first if they are in parts. Raises WheelError if there are none, or parts lack."""
+    """Return the wheels of a folder, joined first if in parts. Raises WheelError if there are none, or parts lack."""
     if not folder.is_dir():
         raise WheelError(f"{folder} is not a folder")
     joined = folder / "wheels"

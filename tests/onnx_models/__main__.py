@@ -57,7 +57,7 @@ def _print(outcomes: list[Outcome]) -> None:
 
 
 def _print_sizes(imported: list[Outcome]) -> None:
-    """The size of the strict nets, over that of the carried ones and of the initializers."""
+    """Print the size of the strict nets, over that of the carried ones and of the initializers."""
     ratios = [outcome.operators["strict"] / outcome.operators["carried"] for outcome in imported]
     if not ratios:
         return

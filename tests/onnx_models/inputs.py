@@ -26,7 +26,7 @@ class NoInputsError(ValueError):
 
 
 def feeds(model: onnx.ModelProto) -> Iterator[Feed]:
-    """Inputs at sizes to try, one after the other; one only where no dim is open. Raises NoInputsError."""
+    """Yield inputs at sizes to try, one after the other; one only where no dim is open. Raises NoInputsError."""
     constants = {tensor.name for tensor in model.graph.initializer}
     infos = [info for info in model.graph.input if info.name not in constants]
     open_dims = any(dim.WhichOneof("value") != "dim_value" for info in infos for dim in _dims(info))
@@ -41,7 +41,7 @@ def _dims(info: onnx.ValueInfoProto) -> Any:
 
 
 def _shape(info: onnx.ValueInfoProto, first: int, other: int, sizes: dict[str, int]) -> list[int]:
-    """The dims of an input: open ones of one name have one size, that of a batch where the name says so."""
+    """Return the dims of an input: open ones of one name have one size, that of a batch where the name says so."""
     shape = []
     for axis, dim in enumerate(_dims(info)):
         if dim.WhichOneof("value") == "dim_value" and dim.dim_value >= 0:

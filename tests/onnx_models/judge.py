@@ -85,7 +85,7 @@ def _stored_bytes(tensor: onnx.TensorProto) -> int:
 
 
 def _original(path: Path, model: onnx.ModelProto) -> tuple[Feed, Sequence[Any]]:
-    """Inputs on which onnxruntime runs the model, and what it gives."""
+    """Return inputs on which onnxruntime runs the model, and what it gives."""
     session = OnnxSession(str(path), threads=1)
     failure: Exception = NoInputsError("no inputs")
     for feed in feeds(model):

@@ -29,7 +29,7 @@ class Case:
 
 
 def installed_cases() -> Iterator[Case]:
-    """The suite of the onnx that is installed: node tests are made by it, the others lie in its folders."""
+    """Yield the suite of the onnx that is installed: node tests are made by it, the others lie in its folders."""
     from onnx.backend.test.case.node import collect_testcases
 
     with warnings.catch_warnings():
@@ -44,7 +44,7 @@ def installed_cases() -> Iterator[Case]:
 
 
 def folder_cases(folder: Path) -> Iterator[Case]:
-    """The cases of a folder of the suite: ``<test>/model.onnx`` and ``<test>/test_data_set_<i>``."""
+    """Yield the cases of a folder of the suite: ``<test>/model.onnx`` and ``<test>/test_data_set_<i>``."""
     for path in sorted(folder.iterdir()):
         if not (path / "model.onnx").is_file():
             continue
@@ -72,7 +72,7 @@ def _read(data: bytes, kind: onnx.TypeProto) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """A value of the suite as arrays, lists and None."""
+    """Return a value of the suite as arrays, lists and None."""
     if isinstance(value, onnx.TensorProto):
         return numpy_helper.to_array(value)
     if isinstance(value, onnx.SequenceProto):
@@ -85,7 +85,7 @@ def plain(value: Any) -> Any:
 
 
 def difference(expected: Any, actual: Any, rtol: float, atol: float) -> str:
-    """How a value differs from what is expected; empty where it does not.
+    """Return how a value differs from what is expected; empty where it does not.
 
     Text is compared as text, sequences item by item, and numbers that NumPy lacks as the numbers that they are.
     """

@@ -17,12 +17,12 @@ Run = Callable[[Sequence[Any]], Iterable[Any]]
 
 
 def run_original(cases: Iterable[Case]) -> dict[str, str]:
-    """For each case why onnxruntime fails on the original model, empty where it passes."""
+    """Return for each case why onnxruntime fails on the original model, empty where it passes."""
     return {case.name: _outcome(case, _original) for case in cases}
 
 
 def run_backend(cases: Iterable[Case]) -> dict[str, str]:
-    """For each case why the backend fails, empty where it passes."""
+    """Return for each case why the backend fails, empty where it passes."""
     return {case.name: _outcome(case, _prepared) for case in cases}
 
 

@@ -19,7 +19,7 @@ _BATCH = 40
 
 
 def run_strict(cases: Iterable[Case]) -> dict[str, str]:
-    """For each case why it fails, empty where it passes."""
+    """Return for each case why it fails, empty where it passes."""
     outcome: dict[str, str] = {}
     runs: list[tuple[Case, list[OracleRun]]] = []
     for case in cases:
@@ -56,7 +56,7 @@ def _fed(value: Any) -> Any:
 
 
 def answers(batch: Sequence[Sequence[OracleRun]]) -> list[list[OracleResult]]:
-    """The answers; where real Caffe2's process dies, the batch is halved until the one at fault is alone."""
+    """Return the answers; where real Caffe2's process dies, the batch is halved until the one at fault is alone."""
     flat = [run for runs in batch for run in runs]
     try:
         answers = iter(run_oracle(flat))
@@ -83,19 +83,19 @@ def _judged(case: Case, results: Sequence[OracleResult]) -> str:
 
 
 def as_bits(array: Any) -> Any:
-    """An input as the import stores it: the bits of numbers of a type that Caffe2 has no tensors of."""
+    """Return an input as the import stores it: the bits of numbers of a type that Caffe2 has no tensors of."""
     stored = _stored_as(array.dtype)
     return array if stored is None else array.view(stored)
 
 
 def as_numbers(value: Any, expected: Any) -> Any:
-    """An output whose elements are the bits of numbers of the type that is expected, as those numbers."""
+    """Return an output whose elements are the bits of numbers of the type that is expected, as those numbers."""
     dtype = np.asarray(expected).dtype
     return value.view(dtype) if value.dtype == _stored_as(dtype) else value
 
 
 def _stored_as(dtype: Any) -> Any:
-    """The type of the bits in which the import stores a type that Caffe2 has no tensors of; None for other types."""
+    """Return the type of the bits in which the import stores a type without tensors in Caffe2; None for other types."""
     if dtype.kind in "OSU":
         return None
     stored = STORED_AS.get(ir.DataType.from_numpy(dtype))
@@ -103,7 +103,7 @@ def _stored_as(dtype: Any) -> Any:
 
 
 def _fetched(value: Any, expected: Any) -> Any:
-    """An output; the oracle gives the bytes of strings as the characters of those numbers.
+    """Return an output; the oracle gives the bytes of strings as the characters of those numbers.
 
     Numbers that are stored as their bits are read as the type that is expected.
     """

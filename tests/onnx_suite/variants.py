@@ -13,14 +13,14 @@ from onnx_suite.cases import Case
 
 
 def variants(cases: Iterable[Case], *, stored: bool, symbolic: bool) -> Iterator[Case]:
-    """Each case without the sizes of dims, with inputs stored, or both: one variant for each form of the latter."""
+    """Yield each case without sizes of dims, with inputs stored, or both: one variant for each form of the latter."""
     for case in cases:
         open_ = replace(case, name=f"{case.name}[symbolic]", model=_without_sizes(case.model)) if symbolic else case
         yield from (_stored(open_, names) for names in _forms(case)) if stored else [open_]
 
 
 def _without_sizes(given: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with a name of its own for each dim of its inputs and outputs."""
+    """Return the model with a name of its own for each dim of its inputs and outputs."""
     model = onnx.ModelProto.FromString(given.SerializeToString())
     infos = [info for info in (*model.graph.input, *model.graph.output) if info.type.HasField("tensor_type")]
     for number, dim in enumerate(dim for info in infos for dim in info.type.tensor_type.shape.dim):
@@ -30,13 +30,13 @@ def _without_sizes(given: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def input_names(model: onnx.ModelProto) -> list[str]:
-    """The inputs that are fed."""
+    """Return the inputs that are fed."""
     constants = {tensor.name for tensor in model.graph.initializer}
     return [value.name for value in model.graph.input if value.name not in constants]
 
 
 def _forms(case: Case) -> Iterator[tuple[str, ...]]:
-    """The inputs of the first data set to store together: each alone, and all but the first. One is left to feed."""
+    """Yield inputs of the first data set to store together: each alone, and all but the first. One is left to feed."""
     if not case.data:
         return
     names = input_names(case.model)
@@ -50,7 +50,7 @@ def _is_plain(value: object) -> bool:
 
 
 def _stored(case: Case, names: tuple[str, ...]) -> Case:
-    """The case with inputs as initializers, which hold what the first data set has."""
+    """Return the case with inputs as initializers, which hold what the first data set has."""
     model = onnx.ModelProto.FromString(case.model.SerializeToString())
     inputs, outputs = case.data[0]
     fed = list(zip(input_names(model), inputs, strict=False))

@@ -75,7 +75,7 @@ def test_fused_nets_give_the_same_external_outputs(net: NetDef, data: st.DataObj
 
 
 def inferred_slowly(net: NetDef, known: dict[tuple[str, int], str]) -> dict[tuple[str, int], str] | None:
-    """The definition, again and again until nothing changes; None where it contradicts itself."""
+    """Return what the definition gives, applied until nothing changes; None where it contradicts itself."""
     found = dict(known)
     ssa, _ = get_ssa(net)
     while True:
@@ -171,7 +171,7 @@ def test_placement_is_the_cheapest_of_all(data: st.DataObject) -> None:
     sides = list(itertools.product((False, True), repeat=len(net.op)))
 
     def cheapest(choices: Iterable[tuple[bool, ...]]) -> float:
-        """Of all places of the inputs that may be anywhere."""
+        """Return the least cost, of all places of the inputs that may be anywhere."""
         frees = list(itertools.product((False, True), repeat=2))
         entries = [dict(zip(POOL, (False, False, False, *free), strict=True)) for free in frees]
         found = [cost_of(net, dict(enumerate(chosen)), entry, costs) for chosen in choices for entry in entries]

@@ -49,7 +49,7 @@ class StepNet:
         return self.data.draw(st.sampled_from(self.readable), "operand")
 
     def write(self) -> str:
-        """A new blob, one that has a value already, or what a state will be."""
+        """Return a new blob, one that has a value already, or what a state will be."""
         names = [f"t{len(self.ops)}", *self.own, *(f"{state}+" for state in self.states)]
         return self.data.draw(st.sampled_from(names), "result")
 

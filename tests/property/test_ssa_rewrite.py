@@ -143,7 +143,7 @@ def do(op: OpView, workspace: Workspace) -> None:
 
 
 def recurrent(op: OpView, workspace: Workspace) -> None:
-    """One state: op.inputs[1] is its initial value; inputs[0] the sequence."""
+    """Run an operator of one state: op.inputs[1] is its initial value; inputs[0] the sequence."""
     (state,) = op.args.texts("recurrent_states")
     rows: list[object] = [workspace.get(op.inputs[1]), *([None] * STEPS)]
     sequence = [mix(workspace.get(op.inputs[0]), step) for step in range(STEPS)]

@@ -33,18 +33,18 @@ Api = Mapping[str, Sequence[str]]
 
 
 def current_api() -> dict[str, list[str]]:
-    """The parameters of public functions, classes and methods, by qualified name; of an enum the members."""
+    """Return the parameters of public functions, classes and methods, by qualified name; of an enum the members."""
     return dict(sorted(pair for name in MODULES for pair in _of_module(name, importlib.import_module(name))))
 
 
 def read_api() -> dict[str, list[str]]:
-    """The API of the release."""
+    """Return the API of the release."""
     found: dict[str, list[str]] = json.loads(RELEASED.read_text(encoding="utf-8"))
     return {name: found[name] for name in found if find_spec("torch") or not name.startswith("caffe2_torch.")}
 
 
 def incompatibilities(released: Api, current: Api) -> list[str]:
-    """Why code that was written for one API does not run with another, a line each. Additions are compatible."""
+    """Return why code that was written for one API does not run with another, a line each. Additions are compatible."""
     faults = [f"{name} is gone" for name in released if name not in current]
     for name in released.keys() & current.keys():
         faults += [f"{name}: {reason}" for reason in _differences(released[name], current[name])]
@@ -120,7 +120,7 @@ def _text(parameter: inspect.Parameter) -> str:
 
 
 def _default(value: Any) -> str:
-    """A default as text: ``...`` for an object, whose class may gain attributes."""
+    """Return a default as text: ``...`` for an object, whose class may gain attributes."""
     return repr(value) if value is None or isinstance(value, bool | int | float | str) or value == () else "..."
 
 

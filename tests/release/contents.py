@@ -21,26 +21,26 @@ _OF_WHEELS: Final = {"METADATA", "WHEEL", "RECORD", "entry_points.txt", "license
 
 
 def tracked_files(*folders: str) -> set[str]:
-    """The files that git tracks below folders of this repository, and new ones that it does not ignore."""
+    """Return the files that git tracks below folders of this repository, and new ones that it does not ignore."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *folders]
     done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)  # noqa: S603 - git
     return {name for name in done.stdout.splitlines() if (ROOT / name).exists()}
 
 
 def wheel_sizes(wheel: Path) -> dict[str, int]:
-    """The files of a wheel and their sizes in bytes."""
+    """Return the files of a wheel and their sizes in bytes."""
     with zipfile.ZipFile(wheel) as archive:
         return {info.filename: info.file_size for info in archive.infolist()}
 
 
 def sdist_sizes(sdist: Path) -> dict[str, int]:
-    """The files of an sdist, relative to its folder, and their sizes in bytes."""
+    """Return the files of an sdist, relative to its folder, and their sizes in bytes."""
     with tarfile.open(sdist) as archive:
         return {member.name.partition("/")[2]: member.size for member in archive.getmembers() if member.isfile()}
 
 
 def wheel_faults(sizes: Mapping[str, int]) -> list[str]:
-    """What a wheel lacks, or has and should not, a line each."""
+    """Return what a wheel lacks, or has and should not, a line each."""
     wanted = {name.partition("/")[2] for name in tracked_files(*PACKAGES)}
     about = {name for name in sizes if name.partition("/")[0].endswith(".dist-info")}
     faults = _differences({name.partition("/")[2] for name in about}, _OF_WHEELS)
@@ -48,7 +48,7 @@ def wheel_faults(sizes: Mapping[str, int]) -> list[str]:
 
 
 def sdist_faults(sizes: Mapping[str, int]) -> list[str]:
-    """What an sdist lacks, or has and should not, a line each."""
+    """Return what an sdist lacks, or has and should not, a line each."""
     return _differences(sizes.keys() - _OF_TOOLS, tracked_files(*PACKAGES, "docs", *_PAGES)) + _faults_of_sizes(sizes)
 
 

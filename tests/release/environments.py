@@ -23,7 +23,7 @@ _TOOLS: Final = ("pytest", "pytest-xdist", "hypothesis")
 
 
 def find_pythons() -> dict[str, str]:
-    """The Pythons of supported versions on this machine, on PATH or of pyenv, by version."""
+    """Return the Pythons of supported versions on this machine, on PATH or of pyenv, by version."""
     found = subprocess.run([ROOT / "scripts" / "pythons"], capture_output=True, text=True, check=True)  # noqa: S603 - ours
     return dict(line.split(" ", 1) for line in found.stdout.splitlines())
 
@@ -50,7 +50,7 @@ def install_and_use(base: str, wheel: Path, folder: Path) -> None:
 
 
 def lowest_requirements() -> list[str]:
-    """The dependencies, and those of extras that every machine can have, at the lowest versions that are allowed."""
+    """Return the dependencies, and those of extras that every machine can have, at the lowest allowed versions."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
     asked = [*project["dependencies"], *(text for extra in _LOWEST_EXTRAS for text in extras[extra])]

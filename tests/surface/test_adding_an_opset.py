@@ -24,7 +24,7 @@ FEWEST: Final = 3  # names in what counts as a table
 
 
 def names(node: ast.AST) -> list[str]:
-    """The texts in a set, list or tuple, or among the keys of a dict; those of pairs, too."""
+    """Return the texts in a set, list or tuple, or among the keys of a dict; those of pairs, too."""
     found: list[ast.expr | None] = []
     if isinstance(node, ast.Dict):
         found += node.keys
@@ -35,7 +35,7 @@ def names(node: ast.AST) -> list[str]:
 
 
 def tables(path: Path) -> Iterator[int]:
-    """The lines of a module's tables of ONNX operators: most of their names are of such."""
+    """Yield the lines of a module's tables of ONNX operators: most of their names are of such."""
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         found = names(node)
         known = sum(name in OPERATORS for name in found)

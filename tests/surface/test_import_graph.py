@@ -11,7 +11,7 @@ from support.modules import modules, parse_modules
 
 
 def imported(tree: ast.AST, known: dict[str, Path]) -> set[str]:
-    """The modules that a module imports, anywhere in it; a name imported from a package may be a module of it."""
+    """Return the modules that a module imports, anywhere in it; a name imported from a package may be a module."""
     found = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

@@ -11,7 +11,7 @@ UNIT: Final = ROOT / "tests" / "unit"
 
 
 def folders(root: Path) -> set[Path]:
-    """The folders below one that hold Python files of their own, relative to it."""
+    """Return the folders below one that hold Python files of their own, relative to it."""
     return {file.parent.relative_to(root) for file in root.rglob("*.py")}
 
 

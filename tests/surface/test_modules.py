@@ -26,7 +26,7 @@ WHOLE: Final = {"pytorch": TESTS / "pytorch"}
 
 @cache
 def named_in(folder: Path) -> set[str]:
-    """The words of the tests of a folder, those in folders below it left out."""
+    """Return the words of the tests of a folder, those in folders below it left out."""
     return {word for path in folder.glob("test_*.py") for word in re.findall(r"\w+", path.read_text(encoding="utf-8"))}
 
 
@@ -39,7 +39,7 @@ def is_named(module: str, folders: Mapping[str, Path]) -> bool:
 
 
 def untested() -> list[str]:
-    """The modules that no test names, but families of operators and what is generated."""
+    """Return the modules that no test names, but families of operators and what is generated."""
     folders = {base.name: WHOLE.get(name, TESTS / "unit" / name) for name, base in PACKAGES.items()}
     found = {name for name, path in modules().items() if path.stem not in {"__init__", "__main__"}}
     families = {f"caffe2_frontend.{entry.module}" for entry in INDEX.values()}

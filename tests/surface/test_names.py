@@ -74,7 +74,7 @@ PACKAGES = [
 
 
 def parameters(function: object) -> dict[str, str]:
-    """Names and kinds of the parameters, ``*`` for those that go by keyword alone."""
+    """Return names and kinds of the parameters, ``*`` for those that go by keyword alone."""
     found = inspect.signature(function).parameters.values()  # type: ignore[arg-type] # a function or class
     return {p.name: "*" if p.kind is p.KEYWORD_ONLY else "" for p in found}
 

@@ -123,7 +123,7 @@ def loaded() -> Model:
 
 
 def made() -> Model:
-    """A model with a placeholder, an operator that is no fill, strings, and a random fill that depends on its index."""
+    """Return a model with a placeholder, an operator that is no fill, strings, and a random fill that has an index."""
     net = NetDef(name="n", external_input=["x", "w", "s"], external_output=["y"])
     net.op.add(type="Mul", input=["x", "w"], output=["y"])
     init = NetDef(name="init")

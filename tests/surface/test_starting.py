@@ -29,7 +29,7 @@ def run_code(code: str) -> subprocess.CompletedProcess[str]:
 
 
 def loaded(code: str) -> set[str]:
-    """The modules that a fresh interpreter loads for some code, besides those it starts with."""
+    """Return the modules that a fresh interpreter loads for some code, besides those it starts with."""
     done = run_code(
         f"import sys; before = set(sys.modules)\n{code}\nprint(*set(sys.modules) - before, file=sys.stderr)"
     )
@@ -37,12 +37,12 @@ def loaded(code: str) -> set[str]:
 
 
 def third_party(modules: set[str]) -> set[str]:
-    """The top-level packages among modules that are not of the standard library."""
+    """Return the top-level packages among modules that are not of the standard library."""
     return {name.partition(".")[0] for name in modules} - sys.stdlib_module_names
 
 
 def command_line(*words: str) -> str:
-    """Code that runs the command line, whatever its exit code."""
+    """Return code that runs the command line, whatever its exit code."""
     imports = "from contextlib import suppress; from caffe2_cli.commands import main"
     return f"{imports}\nwith suppress(SystemExit): main({list(words)!r}, standalone_mode=False)"
 

@@ -42,7 +42,7 @@ class Case:
     atol: float = 1e-5
 
     def with_fixed_steps(self) -> Case:
-        """The same with the number of steps fixed, as torch.export has it for recurrent modules."""
+        """Return the same with the number of steps fixed, as torch.export has it for recurrent modules."""
         steps = self.sizes[0][0]
         axes = tuple({axis: name for axis, name in each.items() if name == "N"} for each in self.axes)
         return replace(self, axes=axes, sizes=((steps, 3), (steps, 2), (steps, 1)) if any(axes) else self.sizes[:1])
@@ -58,7 +58,7 @@ def x_axes(*, batch_first: bool = False) -> Axes:
 
 
 def lengths_input(t: int, n: int, *, mixed: bool = False) -> Tensor:
-    """Lengths from ``t`` down, as packing wants them; not in order with ``mixed``."""
+    """Return lengths from ``t`` down, as packing wants them; not in order with ``mixed``."""
     lengths = [max(t - 2 * i, 1) for i in range(n)]
     return torch.tensor(lengths[1:] + lengths[:1] if mixed else lengths)
 
@@ -70,7 +70,7 @@ def states_input(
 
 
 def matrix(kind: str) -> Iterator[Case]:
-    """Layers, directions, layout, packing."""
+    """Yield cases of all layers, directions, layouts and packings."""
     for layers, both, batch_first, packed in itertools.product(LAYERS, *[(False, True)] * 3):
         marks = [f"{layers}", *itertools.compress(("both", "batch_first", "packed"), (both, batch_first, packed))]
         yield recurrent(
@@ -89,7 +89,7 @@ def recurrent(
     case: dict[str, Any] | None = None,
     **options: Any,
 ) -> Case:
-    """A recurrent module of torch; ``given``: its initial states are inputs."""
+    """Return a recurrent module of torch; ``given``: its initial states are inputs."""
     batch_first = options.get("batch_first", False)
     rows = options.get("num_layers", 1) * (2 if options.get("bidirectional") else 1)
 
@@ -111,7 +111,7 @@ def recurrent(
 
 
 def options(kind: str) -> Iterator[Case]:
-    """What else the modules can be asked for."""
+    """Yield what else the modules can be asked for."""
     yield recurrent("bias-off", kind, bias=False, num_layers=2)
     yield recurrent("bias-off-packed", kind, bias=False, packed=True, bidirectional=True)
     yield recurrent("dropout", kind, num_layers=3, dropout=0.5)
@@ -148,7 +148,7 @@ FIXED: Final[tuple[Axes, ...]] = ({},)
 
 
 def opsets(kind: str, versions: tuple[int, ...]) -> Iterator[Case]:
-    """The same module in other opsets."""
+    """Yield the same module in other opsets."""
     for version in versions:
         yield recurrent(f"opset-{version}", kind, num_layers=2, bidirectional=True, given=True, case={"opset": version})
         yield recurrent(f"opset-{version}-packed", kind, packed=True, batch_first=True, case={"opset": version})
@@ -163,7 +163,7 @@ CELLS: Final[dict[str, Callable[..., nn.Module]]] = {
 
 
 def cells(kind: str) -> Iterator[Case]:
-    """Cells in loops of Python, which exporters unroll."""
+    """Yield cells in loops of Python, which exporters unroll."""
     cell, states = CELLS[kind], 2 if kind == "lstm" else 1
     sizes = ((5, 3), (5, 2), (5, 1))
 
@@ -181,7 +181,7 @@ def cells(kind: str) -> Iterator[Case]:
 
 
 def scripted(kind: str) -> Iterator[Case]:
-    """Cells in loops of TorchScript, which stay loops."""
+    """Yield cells in loops of TorchScript, which stay loops."""
     cell: Callable[..., nn.Module] = {"lstm": nn.LSTMCell, "gru": models.WrittenGRU, "rnn-tanh": models.WrittenRNN}[
         kind
     ]
@@ -207,7 +207,7 @@ def scripted(kind: str) -> Iterator[Case]:
 
 
 def whole_models() -> Iterator[Case]:
-    """Models around recurrent layers."""
+    """Yield models around recurrent layers."""
 
     def tokens(*shape: int) -> Tensor:
         return torch.randint(0, 11, shape)
@@ -241,7 +241,7 @@ def whole_models() -> Iterator[Case]:
 
 
 def whole_architectures() -> Iterator[Case]:
-    """Models of today's architectures, of random weights."""
+    """Yield models of today's architectures, of random weights."""
 
     def images(_: int, n: int) -> tuple[Tensor, ...]:
         return (torch.randn(n, 3, 16, 16),)

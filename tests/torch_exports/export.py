@@ -24,13 +24,13 @@ class ExporterError(Exception):
 
 
 def build(case: Case) -> nn.Module:
-    """The module of a case, with the same weights every time."""
+    """Return the module of a case, with the same weights every time."""
     torch.manual_seed(7)
     return case.module().eval()
 
 
 def export(case: Case, module: nn.Module, exporter: Exporter) -> onnx.ModelProto:
-    """The ONNX model of a module. Raises ExporterError where PyTorch refuses it."""
+    """Return the ONNX model of a module. Raises ExporterError where PyTorch refuses it."""
     args = case.inputs(*case.sizes[0])
     names = [f"in{i}" for i in range(len(args))]
     with warnings.catch_warnings(), _silence():

@@ -52,7 +52,7 @@ def exported(case: Case, exporter: Exporter) -> Exported:
 
 
 def refusals(cases: Iterable[Case], exporter: Exporter) -> tuple[list[Exported], dict[str, str]]:
-    """What could be exported, and by name what the exporter says of the others."""
+    """Return what could be exported, and by name what the exporter says of the others."""
     made, refused = [], {}
     for case in cases:
         try:
@@ -63,7 +63,7 @@ def refusals(cases: Iterable[Case], exporter: Exporter) -> tuple[list[Exported],
 
 
 def in_caffe2(exports: Iterable[Exported]) -> dict[str, str]:
-    """For each case why the strict import or real Caffe2 fails; empty where it passes."""
+    """Return for each case why the strict import or real Caffe2 fails; empty where it passes."""
     outcome: dict[str, str] = {}
     runs: list[tuple[Exported, list[OracleRun]]] = []
     for item in exports:
@@ -85,7 +85,7 @@ def in_caffe2(exports: Iterable[Exported]) -> dict[str, str]:
 
 
 def in_onnxruntime(exports: Iterable[Exported]) -> dict[str, str]:
-    """The same for the exporter's own model: where that is wrong, no import can be right."""
+    """Return the same for the exporter's own model: where that is wrong, no import can be right."""
     outcome = {}
     for item in exports:
         wanted = [value.name for value in item.model.graph.output]
@@ -99,7 +99,7 @@ def in_onnxruntime(exports: Iterable[Exported]) -> dict[str, str]:
 
 
 def in_predictor(exports: Iterable[Exported], *, strict: bool) -> dict[str, str]:
-    """The same in this project's Predictor, of the strict import or of one that carries ONNX's operators."""
+    """Return the same in this project's Predictor, of the strict import or of one that carries ONNX's operators."""
     outcome = {}
     for item in exports:
         try:

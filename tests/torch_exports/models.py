@@ -11,7 +11,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 
 def scripted(module: nn.Module) -> nn.Module:
-    """A module in TorchScript, of which PyTorch says that it is deprecated."""
+    """Return a module in TorchScript, of which PyTorch says that it is deprecated."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         return torch.jit.script(module)

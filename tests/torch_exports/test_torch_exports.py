@@ -94,7 +94,7 @@ def exports(group: str) -> tuple[list[Exported], dict[str, str]]:
 
 
 def said(table: dict[str, str], group: str, name: str) -> str | None:
-    """The pattern that a table has for a case."""
+    """Return the pattern that a table has for a case."""
     place = f"{group.partition(' ')[2]}: {name}"
     return next((words for pattern, words in table.items() if re.fullmatch(pattern, place)), None)
 
@@ -109,7 +109,7 @@ def failures(outcome: dict[str, str]) -> dict[str, str]:
 
 
 def check_exporter(group: str) -> None:
-    """What is exported is what PyTorch computes; what is not is refused as expected."""
+    """Check that what is exported is what PyTorch computes, and that what is not is refused as expected."""
     from torch_exports.judge import in_onnxruntime
 
     exporter = group.split(maxsplit=1)[0]
@@ -125,7 +125,7 @@ def check_exporter(group: str) -> None:
 
 
 def check_caffe2(group: str) -> None:
-    """Strict imports in real Caffe2."""
+    """Check strict imports in real Caffe2."""
     from torch_exports.judge import in_caffe2
 
     without = FINDINGS[group.split(maxsplit=1)[0]]
@@ -135,7 +135,7 @@ def check_caffe2(group: str) -> None:
 
 
 def check_here(group: str) -> None:
-    """Both targets in this project's runtime."""
+    """Check both targets in this project's runtime."""
     from torch_exports.judge import in_predictor
 
     items, findings = sound(group), FINDINGS[group.split(maxsplit=1)[0]]
@@ -145,7 +145,7 @@ def check_here(group: str) -> None:
 
 
 def check_findings(group: str) -> None:
-    """What Caffe2 cannot say is told."""
+    """Check that what Caffe2 cannot say is told."""
     from caffe2_backend import to_netdef
     from caffe2_bridge.diagnostics import ConversionError
 
@@ -159,7 +159,7 @@ def check_findings(group: str) -> None:
 
 
 def where() -> list[Any]:
-    """The groups; where there is no real Caffe2, those whose exports take little time."""
+    """Return the groups; where there is no real Caffe2, those whose exports take little time."""
     return [
         group if group.startswith("torchscript") else pytest.param(group, marks=pytest.mark.oracle) for group in GROUPS
     ]

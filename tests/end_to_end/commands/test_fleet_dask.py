@@ -106,7 +106,7 @@ def test_an_engine_that_is_not_installed(
 
 
 def listening() -> set[str]:
-    """The addresses at which this process and its children listen, as /proc spells them."""
+    """Return the addresses at which this process and its children listen, as /proc spells them."""
     addresses = {}
     for table in ("tcp", "tcp6"):
         for line in Path("/proc/net", table).read_text(encoding="ascii").splitlines()[1:]:

@@ -49,7 +49,7 @@ def test_the_page_needs_no_network_and_runs_nothing_of_the_models(report: Valida
 
 
 def painted(report: ValidationReport) -> dict[str, str]:
-    """The colour of each operator's box in the picture, by operator type: the first of each type."""
+    """Return the colour of each operator's box in the picture, by operator type: the first of each type."""
     sketch = sketch_model(load(MODELS / "lstm"))
     chosen = colouring(sketch, report)
     found: dict[str, str] = {}
@@ -257,7 +257,7 @@ def test_the_index_of_a_batch(browser: Browser, tmp_path: Path) -> None:
 
 
 def fleet_results(changed: str) -> list[ModelResult]:
-    """40 models; the verdict of the first is given."""
+    """Return 40 models; the verdict of the first is given."""
     missing = {"code": "unsupported-operator", "severity": "error", "location": {"op_type": "NoSuchOperator"}}
     refused = ModelResult(
         "refused <b>", "not covered", "r", "unsupported-operator: NoSuchOperator", page="pages/r.html",

@@ -21,7 +21,7 @@ X = np.array([[1.0, -2.0]], np.float32)
 
 
 def mobile(name: str) -> Model:
-    """A net whose init net fills its input with a sample, as Caffe2's mobile exporter writes them."""
+    """Return a net whose init net fills its input with a sample, as Caffe2's mobile exporter writes them."""
     net = NetDef(name=name, op=[operator("Relu", ["x"], ["y"])], external_input=["x"], external_output=["y"])
     return Model.of(net, fills({"x": X}))
 

@@ -18,7 +18,7 @@ Shapes = dict[str, tuple[int, ...]]
 
 
 def recipe(title: str) -> list[str]:
-    """The arguments of a recipe's command, behind the files."""
+    """Return the arguments of a recipe's command, behind the files."""
     section = (ROOT / "docs" / "weights.md").read_text("utf-8").partition(f"## {title}\n")[2]
     command = section.partition("$ ")[2].partition("```")[0].replace("\\\n", " ")
     return shlex.split(command)[5:]
@@ -30,7 +30,7 @@ def norm(caffe2: str, torch: str, count: int, *, statistics: bool) -> Iterator[t
 
 
 def resnet50() -> Iterator[tuple[str, str, tuple[int, ...]]]:
-    """The names in Detectron and torchvision, and the shapes."""
+    """Yield the names in Detectron and torchvision, and the shapes."""
     yield "conv1_w", "conv1.weight", (64, 3, 7, 7)
     yield from norm("res_conv1_bn", "bn1", 64, statistics=False)
     channels = 64
@@ -51,7 +51,7 @@ def resnet50() -> Iterator[tuple[str, str, tuple[int, ...]]]:
 
 
 def r2plus1d_18() -> Iterator[tuple[str, str, tuple[int, ...]]]:
-    """The names in VMZ and torchvision, and the shapes."""
+    """Yield the names in VMZ and torchvision, and the shapes."""
     yield "conv1_middle_w", "stem.0.weight", (45, 3, 1, 7, 7)
     yield from norm("conv1_middle_spatbn_relu", "stem.1", 45, statistics=True)
     yield "conv1_w", "stem.3.weight", (64, 45, 3, 1, 1)

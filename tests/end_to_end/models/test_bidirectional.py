@@ -18,7 +18,7 @@ SHARED = ("seq_lengths",)
 
 
 def renamed(op: OperatorDef, prefix: str, sequence: str, outer: set[str]) -> OperatorDef:
-    """A copy of an operator of the recorded net, with blobs of its own and its input taken from ``sequence``."""
+    """Return a copy of an operator of the recorded net, with blobs of its own and its input taken from ``sequence``."""
 
     def name(blob: str) -> str:
         if blob in SHARED:
@@ -39,7 +39,7 @@ def renamed(op: OperatorDef, prefix: str, sequence: str, outer: set[str]) -> Ope
 
 
 def bidirectional(model: c2.Model) -> tuple[NetDef, NetDef]:
-    """The recorded net along its input and along the input reversed, with random parameters of their own."""
+    """Return the recorded net along its input and along the input reversed, with random parameters of their own."""
     net, init = NetDef(name="bidirectional"), NetDef()
     outer = {*model.predict_net.external_input}
     random = np.random.default_rng(0)

@@ -58,7 +58,7 @@ def inputs(steps: int, batch: int, lengths: list[int] | None = None) -> dict[str
 
 
 def by_hand(given: dict[str, Array]) -> dict[str, Array]:
-    """The model in NumPy."""
+    """Return the model in NumPy."""
     weights = {name: np.asarray(value) for name, value in c2.load(FOLDER).params.items()}
     projected = given["input_blob"] @ weights["LSTM/i2h_w"].T + weights["LSTM/i2h_b"]
     h, c = given["hidden_init"][0], given["cell_init"][0]

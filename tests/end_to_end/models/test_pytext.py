@@ -33,7 +33,7 @@ def stored() -> Model:
 
 
 def filled() -> Model:
-    """The same model, whose init net fills the index."""
+    """Return the same model, whose init net fills the index."""
     model = stored()
     init = NetDef(name="init")
     init.op.extend(op for op in model.init_net.op if op.output[0] not in ("feat_index", "feat_index:keys"))

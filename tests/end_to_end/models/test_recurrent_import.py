@@ -20,7 +20,7 @@ from caffe2_frontend import to_onnx
 
 
 def _cases() -> dict[str, Case]:
-    """One case of each recurrent model, and every recorded net with a RecurrentNetwork that can be a Scan."""
+    """Return one case of each recurrent model, and every recorded net with a RecurrentNetwork that can be a Scan."""
     cases = {}
     for folder in (GOLDEN / "models", GOLDEN / "nets"):
         for ref in find_cases(folder):
@@ -36,7 +36,7 @@ WITHOUT_STEPS: Final = "recurrent_net_executor_test/001"
 
 
 def exported(case: Case, *, with_sizes: bool) -> onnx.ModelProto:
-    """The net with a Scan, or none where its sizes say that there are no steps."""
+    """Return the net with a Scan, or none where its sizes say that there are no steps."""
     inputs = {
         name: (array.dtype, list(array.shape) if with_sizes else [None] * array.ndim)
         for name, array in case.inputs.items()

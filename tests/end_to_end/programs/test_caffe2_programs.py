@@ -32,7 +32,7 @@ def run(python: Path | str, arguments: list[str], packages: list[str]) -> str:
 
 
 def figures(name: str, folder: Path) -> tuple[Any, Any]:
-    """What a program of caffe2_tests.programs prints in real Caffe2, and here."""
+    """Return what a program of caffe2_tests.programs prints in real Caffe2, and here."""
     python, copy = required_oracle(), oracle_packages()
     found = []
     for kind, interpreter, files, packages in (("real", python, "", []), ("here", sys.executable, str(copy), PACKAGES)):

@@ -19,7 +19,7 @@ PROGRAM = ROOT / "tests" / "end_to_end" / "programs" / "datasets_in_files.py"
 
 
 def output(*command: str, **environment: str) -> Any:
-    """The JSON in the last line that a command prints."""
+    """Return the JSON in the last line that a command prints."""
     done = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, check=True, timeout=200)  # noqa: S603 - ours
     return json.loads(done.stdout.splitlines()[-1])
 

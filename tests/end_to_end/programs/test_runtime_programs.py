@@ -25,7 +25,7 @@ IMPORTS: Final = {
 
 
 def ported(name: str, folder: Path) -> Path:
-    """The program with this project's imports, and nothing else changed."""
+    """Return the program with this project's imports, and nothing else changed."""
     lines = (HERE / name).read_text().splitlines()
     changed = 0
     for i, line in enumerate(lines):
@@ -41,7 +41,7 @@ def ported(name: str, folder: Path) -> Path:
 
 
 def printed(python: Path | str, *arguments: Path | str) -> Any:
-    """What a program prints, read as JSON. Warnings of real Caffe2's start go to stderr."""
+    """Return what a program prints, read as JSON. Warnings of real Caffe2's start go to stderr."""
     paths = os.pathsep.join(path for path in sys.path if path) if python == sys.executable else ""
     done = subprocess.run(  # noqa: S603 - the programs of this folder
         [python, *arguments], capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": paths}

@@ -21,7 +21,7 @@ _HERE: Final = Path(__file__).resolve().parents[1]
 
 
 def _real() -> Any:
-    """The onnxruntime after this one on the path."""
+    """Return the onnxruntime after this one on the path."""
     path = [entry for entry in sys.path if Path(entry or ".").resolve() != _HERE]
     spec = importlib.machinery.PathFinder.find_spec("onnxruntime", path)
     if spec is None or spec.loader is None:
@@ -33,7 +33,7 @@ def _real() -> Any:
 
 
 def _on_cpu(function: Any) -> Any:
-    """A function whose argument ``cuda``, in whichever place, becomes ``cpu``."""
+    """Return a function whose argument ``cuda``, in whichever place, becomes ``cpu``."""
 
     def call(*args: Any, **options: Any) -> Any:
         changed = ["cpu" if isinstance(value, str) and value == "cuda" else value for value in args]
