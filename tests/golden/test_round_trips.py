@@ -67,7 +67,7 @@ def test_what_does_not_come_back_is_known() -> None:
 
 @pytest.mark.parametrize("form", ["scan", "loop"])
 def test_loops_come_back_as_recurrent_networks(form: RecurrentForm, workers: Pool) -> None:
-    """The forms that do not repack weights lose no recurrent operator.
+    """Check that the forms that do not repack weights lose no recurrent operator.
 
     Training nets do: their loops return what every step computed, for the gradient, and stand in branches for T = 0.
     """
@@ -102,7 +102,7 @@ def runnable(ref: CaseRef) -> OracleRun | None:
 @pytest.mark.oracle
 @pytest.mark.parametrize("number", range(12))
 def test_real_caffe2_computes_the_same_again(number: int) -> None:
-    """One case of each kind, in the strict target."""
+    """Compare one case of each kind, in the strict target."""
     refs = FIRST[number::12]
     pairs = [(ref, run) for ref in refs if (run := runnable(ref)) is not None]
     assert len(pairs) > 0.9 * len(refs)

@@ -48,7 +48,7 @@ def test_what_real_caffe2_computes(cases: list[Case]) -> None:
 @pytest.mark.oracle
 @pytest.mark.parametrize(("stored", "symbolic"), [(True, False), (False, True), (True, True)])
 def test_what_is_known_changes_no_result(cases: list[Case], stored: bool, symbolic: bool) -> None:
-    """One test in 20, other ones for each form. Sizes that are not known may be asked for."""
+    """Run one test in 20, other ones for each form. Sizes that are not known may be asked for."""
     wanted = expected("expected_strict.txt")
     stride, start = 20, stored + 2 * symbolic
     chosen = [case for case in cases if case.name in wanted and crc32(case.name.encode()) % stride == start]
@@ -76,7 +76,7 @@ def test_what_the_peer_imports_is_imported() -> None:
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # the suite's own arithmetic overflows on purpose
 def test_onnx_itself_takes_the_module_for_a_backend() -> None:
-    """ONNX's own runner, on a handful of tests: its comparisons know neither text nor sequences well."""
+    """Use ONNX's own runner, on a handful of tests: its comparisons know neither text nor sequences well."""
     suite = BackendTest(onnx_backend, __name__).include(r"^test_(add|relu|gemm_all_attributes|lstm_defaults|if)_cpu$")
     tests = [
         getattr(kind(name), name)

@@ -56,7 +56,7 @@ def test_with_copies_every_operand_is_in_place_and_all_values_are_the_same(
 @SETTINGS
 @given(whole_nets(depth=1), st.data())
 def test_fused_nets_give_the_same_external_outputs(net: NetDef, data: st.DataObject) -> None:
-    """Random copies between random operators, then those that the placement needs."""
+    """Draw random copies between random operators, then insert those that the placement needs."""
     placed = NetDef(external_input=net.external_input, external_output=net.external_output)
     for op in net.op:
         for _ in range(data.draw(st.integers(0, 3))):

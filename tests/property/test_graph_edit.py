@@ -98,7 +98,7 @@ def test_an_input_is_refused_where_others_read_it(net: NetDef, data: st.DataObje
 @SETTINGS
 @given(whole_nets(depth=1), st.data())
 def test_fused_aliases_hand_on_what_they_read(net: NetDef, data: st.DataObject) -> None:
-    """An alias somewhere: the net computes the same under the alias's name."""
+    """Put an alias somewhere: the net computes the same under the alias's name."""
     at = data.draw(st.integers(0, len(net.op)))
     source = data.draw(st.sampled_from(POOL))
     alias = OperatorDef(type="AliasWithName", input=[source], output=["raw"])

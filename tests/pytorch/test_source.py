@@ -170,7 +170,7 @@ HOSTILE: Final = (
 
 @pytest.mark.parametrize("hostile", HOSTILE)
 def test_names_cannot_leave_their_place(hostile: str, tmp_path: Path) -> None:
-    """As the name of an input, a parameter, an output and the net."""
+    """Try each as the name of an input, a parameter, an output and the net."""
     weight, output = hostile + "_w", hostile + "_y"
     bias = hostile + "+"
     net = NetDef(name=hostile, external_input=[hostile, weight, bias], external_output=[output])

@@ -167,7 +167,7 @@ def where() -> list[Any]:
 
 @pytest.mark.parametrize("group", where())
 def test_exports(group: str) -> None:
-    """All of a group at once: exports take the time."""
+    """Check all of a group at once: exports take the time."""
     check_exporter(group)
     if find_oracle():
         check_caffe2(group)
@@ -178,7 +178,7 @@ def test_exports(group: str) -> None:
 @pytest.mark.filterwarnings("ignore")  # of torch.export, about the module's own weights
 @pytest.mark.parametrize("kind", ["lstm", "gru", "rnn-tanh"])
 def test_torch_export_fixes_the_number_of_steps(kind: str) -> None:
-    """Why the cases of its exporter have a fixed number of steps."""
+    """Show why the cases of its exporter have a fixed number of steps."""
     import torch
 
     from torch_exports.cases import recurrent
@@ -192,7 +192,7 @@ def test_torch_export_fixes_the_number_of_steps(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["gru", "rnn-tanh"])
 def test_torchscript_has_no_scripted_cell(kind: str) -> None:
-    """Why the scripted loops hold cells that are written out, where ``nn.LSTMCell`` can stand as it is."""
+    """Show why the scripted loops hold cells that are written out, where ``nn.LSTMCell`` can stand as it is."""
     import torch
 
     from torch_exports import models

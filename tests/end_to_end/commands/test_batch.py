@@ -112,7 +112,7 @@ def test_a_model_that_takes_too_long_or_kills_its_process_costs_itself(
 
 
 def test_nets_of_any_name_are_models(folder: Path) -> None:
-    """A net beside its init net, one in both forms, a second net: each once; what is no net is none."""
+    """Find a net beside its init net, one in both forms, a second net: each once; what is no net is none."""
     for name, source in (("a_predict_net.pb", "predict_net.pb"), ("a_init_net.pb", "init_net.pb"),
                          ("b.pbtxt", "predict_net.pbtxt"), ("a_predict_net.pbtxt", "predict_net.pbtxt")):  # fmt: skip
         shutil.copy(MODELS / "lstm" / source, folder / name)

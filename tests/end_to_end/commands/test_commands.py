@@ -70,7 +70,7 @@ def test_export_with_inputs_outputs_and_opset(small: Path, tmp_path: Path) -> No
 
 
 def test_export_that_computes_blobs_of_steps_again(tmp_path: Path) -> None:
-    """The forward loop of the LSTM has states and their rows alone."""
+    """Check that the forward loop of the LSTM has states and their rows alone."""
     saved = {}
     for choice in ("none", "steps"):
         target = tmp_path / f"{choice}.onnx"

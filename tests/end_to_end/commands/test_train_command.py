@@ -51,7 +51,7 @@ def test_a_program_and_the_model_that_it_becomes(tmp_path: Path) -> None:
 
 
 def test_recurrent_steps_that_are_computed_again(tmp_path: Path) -> None:
-    """The loss is the same, and the trained net keeps the operators that compute blobs again."""
+    """Check that the loss is the same, and that the trained net keeps the operators that compute blobs again."""
     net = Net("train")
     net.add_external_input("x")
     output, _ = LSTMCell(name="lstm", input_size=3, hidden_size=4).apply_over_sequence(net, "x")
@@ -89,7 +89,7 @@ def test_resume(linear: tuple[object, ...], tmp_path: Path) -> None:
 
 
 def test_resume_with_all_steps_done(linear: tuple[object, ...], tmp_path: Path) -> None:
-    """A run that is killed between its last checkpoint and the nets."""
+    """Resume a run that was killed between its last checkpoint and the nets."""
     out = tmp_path / "out"
     first = call(*linear, "--steps", 6, "--checkpoint-every", 3, "-o", out)
     files = {path.name: path.read_bytes() for path in out.iterdir()}

@@ -61,7 +61,7 @@ def test_parameters_and_described_inputs_tell_types() -> None:
 
 
 def test_blobs_of_bodies() -> None:
-    """A loop that counts to an input, and appends what it finds to another one."""
+    """Infer a loop that counts to an input, and appends what it finds to another one."""
     condition = NetDef(name="condition", op=[operator("LT", ["step", "steps"], ["going_on"])])
     body = NetDef(
         name="body",

@@ -106,7 +106,7 @@ def test_a_failure_of_pip_is_one_line(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_the_onnxruntime_of_the_machine_is_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A package of the same name in the folder comes first; the machine's own, and its other packages, stay."""
+    """Check that a package of the same name in the folder comes first; the machine's own, and its other ones, stay."""
     files = {"onnxruntime/__init__.py": "version = 'of the wheel'", "onnxruntime/capi.py": "x = 1"}
     make_wheel(tmp_path, "onnxruntime_gpu", "99.0", files)
     make_wheel(tmp_path, "numpy", "0.1", {"numpy/__init__.py": "version = 'too old'"})

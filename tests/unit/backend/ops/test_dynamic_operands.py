@@ -214,7 +214,7 @@ def test_reshape_with_dims_of_zero(random: RandomValues) -> None:
 
 
 def test_remainders(random: RandomValues) -> None:
-    """Of numbers far apart, of infinity, and by zero."""
+    """Take remainders of numbers far apart, of infinity, and by zero."""
     special = [0.0, -0.0, 1.0, -7.5, 1e30, 1e-40, np.inf, -np.inf, np.nan, 3e-39, 5.3, 1e38]
     a, b = (np.array(values) for values in zip(*product(special, special), strict=True))
     more = random.generator.normal(size=(2, 200)) * 10.0 ** random.generator.integers(-20, 20, size=(2, 200))
@@ -242,7 +242,7 @@ def test_bounds_of_slices_that_mean_the_start(start: int, end: int, random: Rand
 
 
 def test_known_bounds_of_every_size(random: RandomValues) -> None:
-    """Of every size that has the end not before the start: Caffe2 refuses others."""
+    """Try every size that has the end not before the start: Caffe2 refuses others."""
     numbers = (0, 1, 3, 5, -1, -2, -4, 2**62)
 
     def fits(start: int, end: int, size: int) -> bool:

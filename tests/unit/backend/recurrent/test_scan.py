@@ -82,7 +82,7 @@ def test_there_and_back(name: str) -> None:
 
 
 def test_a_batch_is_the_batch_of_the_operator() -> None:
-    """States [N, D] and [1, N, D] are passed as they are."""
+    """Pass states [N, D] and [1, N, D] as they are."""
     for name in ("batch_of_matrices", "batch_with_a_dim_of_one"):
         net = to_netdef(CASES[name].model()).predict_net
         (op,) = (op for op in net.op if op.type == "RecurrentNetwork")
@@ -161,7 +161,7 @@ def test_no_steps_there_and_back(name: str) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_in_our_workspace(name: str) -> None:
-    """One workspace for all lengths: nothing of a run is left for the next."""
+    """Use one workspace for all lengths: nothing of a run is left for the next."""
     case = CASES[name]
     net = to_netdef(case.model())
     workspace = Workspace()

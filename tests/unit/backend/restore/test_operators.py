@@ -253,7 +253,7 @@ def test_constants_as_nodes(model: onnx.ModelProto) -> None:
 
 
 def test_a_model_that_says_wrong_types(model: onnx.ModelProto) -> None:
-    """What the export knew of a value is compared with what follows from the nodes, whatever the model says."""
+    """Check that what the export knew of a value is compared with what follows from the nodes."""
     first = node(model, "Gemm")
     place = list(model.graph.node).index(first)
     model.graph.node.insert(place, helper.make_node("Concat", ["x", "x"], ["twice"], axis=0))
@@ -329,7 +329,7 @@ def test_garbage(model: onnx.ModelProto, text: str) -> None:
 
 
 def test_the_definition_of_another_operator(model: onnx.ModelProto) -> None:
-    """Metadata that were put on other nodes, or whose definition was changed, are not believed."""
+    """Check that metadata put on other nodes, or whose definition was changed, are not believed."""
     relu, sigmoid = origin(node(model, "Relu")), origin(node(model, "Sigmoid"))
     relu.value, sigmoid.value = sigmoid.value, relu.value
     came_back(model)
@@ -344,7 +344,7 @@ def test_the_definition_of_another_operator(model: onnx.ModelProto) -> None:
 
 
 def test_metadata_says_nothing_of_bodies_that_others_wrote(model: onnx.ModelProto) -> None:
-    """The model inside a branch: its nodes are no operators of the net then, and are lowered one by one."""
+    """Put the model in a branch: its nodes are no operators of the net then, and are lowered one by one."""
     body = onnx.GraphProto(name="body", node=model.graph.node, initializer=model.graph.initializer)
     body.output.extend(onnx.ValueInfoProto(name=value.name, type=value.type) for value in model.graph.output)
     other = onnx.GraphProto(name="other")
@@ -412,7 +412,7 @@ def test_the_first_test_of_a_loop_is_one_of_its_nodes() -> None:
 
 
 def test_blobs_of_a_branch_that_another_one_reads() -> None:
-    """As gradients of branches do: the blobs have no value before the first one."""
+    """Read as gradients of branches do: the blobs have no value before the first one."""
     forward = NetDef(op=[make_operator("Tanh", ["x"], ["t"], {}), make_operator("Mul", ["t", "x"], ["y"], {})])
     backward = NetDef(op=[make_operator("Sub", ["t", "y"], ["g"], {})])
     net = NetDef(

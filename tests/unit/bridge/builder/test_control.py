@@ -224,7 +224,7 @@ def test_the_corpus_holds_what_is_to_be_compared() -> None:
 
 @pytest.mark.parametrize("name", sorted(recorded()))
 def test_as_caffe2s_helper_builds_them(name: str) -> None:
-    """The same bodies and scope; Caffe2 keeps blobs in sets, so their order apart."""
+    """Compare bodies and scope; Caffe2 keeps blobs in sets, so their order apart."""
     recorded_net, control = recorded()[name]
     scope = [*recorded_net.external_input, *(blob for op in recorded_net.op for blob in op.output)]
     nets = {arg.name: net_of(do_of(control, arg.name), f"child_{arg.name}") for arg in control.arg}

@@ -160,7 +160,7 @@ def lines(net: NetDef) -> list[object]:
 
 
 def test_the_character_model_is_the_trained_one() -> None:
-    """The same operators, operands and arguments as the net that was trained in real Caffe2."""
+    """Compare operators, operands and arguments with the net that was trained in real Caffe2."""
     trained = NetDef.FromString((MODELS / "char_rnn" / "predict_net.pb").read_bytes())
     ours = net_of("char_rnn", forward_only=False).proto
     assert lines(ours) == lines(trained)

@@ -129,7 +129,7 @@ def test_a_recurrent_network_is_read_back() -> None:
 
 
 def test_rows_of_outer_blobs_are_updated() -> None:
-    """A backward step that writes rows of a blob that neither operator creates changes that blob."""
+    """Check that a backward step that writes rows of a blob that neither operator creates changes that blob."""
     copies = [OperatorDef(type="Copy", input=["h_grad"], output=[name]) for name in ("x_t_grad", "m_grad")]
     gradient = make_operator(
         "RecurrentNetworkGradient", ["all_grad", "x", "h0", "all", "last", "ws"], ["x_grad", "h0_grad"],

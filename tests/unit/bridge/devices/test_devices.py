@@ -62,7 +62,7 @@ def test_torch_tensors_say_where_they_are() -> None:
 
 
 def test_what_one_sweep_each_way_leaves_open_is_found() -> None:
-    """Backward from y to a, forward to b, backward to c, and so on: other implementations cannot infer the status."""
+    """Infer backward from y to a, forward to b, backward to c, and so on, which other implementations cannot."""
     ops = [op("Sum", f"v{i} v{i + 1}", f"s{i}") for i in range(0, 20, 2)]
     ops += [op("Sum", f"v{i} v{i + 1}", f"t{i}") for i in range(1, 20, 2)]
     zigzag = net(*ops[::-1], op("Relu", "v0", "y"), inputs=" ".join(f"v{i}" for i in range(21)))
@@ -328,7 +328,7 @@ def test_placement_weighs_copies_against_work_and_keeps_bodies_together() -> Non
 
 
 def test_any_status_can_be_propagated() -> None:
-    """Layouts: a Transpose-like operator turns them, all else keeps them."""
+    """Propagate layouts: a Transpose-like operator turns them, all else keeps them."""
 
     def layouts(
         proto: OperatorDef, inputs: list[str | None], outputs: list[str | None]

@@ -168,7 +168,7 @@ def test_several_predictors_are_named(exported: Path) -> None:
 
 @pytest.mark.oracle
 def test_our_records_are_real_caffe2s(exported: Path, tmp_path: Path) -> None:
-    """Ours are those of real Caffe2, but for the nets, and what is said of the device."""
+    """Compare with those of real Caffe2, but for the nets, and what is said of the device."""
     c2.save(loaded(exported, "narrow"), tmp_path / "ours", "minidb")
     ours, theirs = (
         {key: value.tobytes() for key, value in minidb.records(Span.of(path.read_bytes())) if "narrow/" in key}
@@ -192,7 +192,7 @@ def test_stored_tensors_come_in_chunks(exported: Path) -> None:
 
 
 def test_the_unnamed_predictor_goes_first(tmp_path: Path) -> None:
-    """A database with a predictor without a name and others, such as a companion for training."""
+    """Read a database with a predictor without a name and others, such as a companion for training."""
     from caffe2_bridge.files.blobs.record_writer import text_record
     from caffe2_bridge.proto.metanet_pb2 import MetaNetDef, NetsMap
 

@@ -31,7 +31,7 @@ def ordered(operators: list[OperatorDef]) -> list[bytes]:
 
 
 def test_recorded_nets() -> None:
-    """Operators, arguments and names are the same; the order of the sums of one operator's inputs is a set's there."""
+    """Compare operators, arguments and names; the order of the sums of one operator's inputs is a set's there."""
     equal = refused = copies = repaired = 0
     only_ours = []
     for case in read_cases("nets.jsonl.xz"):

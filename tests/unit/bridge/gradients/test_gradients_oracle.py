@@ -97,7 +97,7 @@ def test_random_nets_give_what_those_of_real_caffe2_give() -> None:
 
 @pytest.mark.oracle
 def test_odd_nets_give_what_finite_differences_give() -> None:
-    """Gradients in several steps, shared ones, given ones: what real Caffe2 gets wrong."""
+    """Check gradients in several steps, shared ones, given ones: what real Caffe2 gets wrong."""
     judged = []
     runs: list[OracleRun] = []
     for seed in range(80):
@@ -156,7 +156,7 @@ def test_if(name: str, condition: bool) -> None:
 @pytest.mark.oracle
 @pytest.mark.parametrize("name", ["both branches read x", "no else"])
 def test_if_is_what_real_caffe2_makes(name: str) -> None:
-    """Where its own is right; the order of its sets apart."""
+    """Compare where its own is right, the order of its sets apart."""
     net = branch_net(name)
     (answer,) = ask("nets", [text_case(net, {"l": None})])
     found = add_gradient_operators(net, ["l"])

@@ -15,7 +15,7 @@ from caffe2_bridge.schemas import (
 
 
 def test_every_operator_of_real_caffe2_is_there() -> None:
-    """Those of Detectron's library, which programs load, included: 11 and their gradients."""
+    """Count those of Detectron's library too, which programs load: 11 and their gradients."""
     assert len(operator_schemas()) == 806 + 22
 
 

@@ -122,7 +122,7 @@ def test_rewritten_nets_compute_in_real_caffe2_what_was_recorded() -> None:
 
 @pytest.mark.oracle
 def test_nets_twice_over_compute_the_same_in_real_caffe2() -> None:
-    """Then every blob has several writers: states, gradients, scopes, all that bodies write."""
+    """Give every blob several writers: states, gradients, scopes, all that bodies write."""
     cases = [read_case(ref) for ref in sample()]
     pairs = [runs_of(case, 2) for case in cases]
     results = run_oracle([run for pair in pairs for run in pair])

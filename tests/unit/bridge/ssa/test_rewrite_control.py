@@ -217,7 +217,7 @@ def test_an_update_of_what_is_perhaps_there_gets_a_copy_where_it_is_read() -> No
 
 
 def test_a_net_without_declared_inputs_may_find_what_one_branch_overwrites() -> None:
-    """Where the branch is not taken, the reader finds the blob that was there before the net ran."""
+    """Check that, where the branch is not taken, the reader finds the blob that was there before the net ran."""
     result = rewrite("""
         op { type: "If" input: "c" output: "y"
              arg { name: "then_net" n { op { type: "Tanh" input: "x" output: "y" } } } }

@@ -105,7 +105,7 @@ def test_a_program_with_its_arguments(copy: Path, tmp_path: Path) -> None:
 
 
 def test_modules_of_a_program_are_rewritten(copy: Path, tmp_path: Path) -> None:
-    """Beside the program, in packages, and where the program looks for them; installed ones are not."""
+    """Import beside the program, from packages, and where the program looks; installed ones are not rewritten."""
     files = {
         "train.py": "import sys\nsys.path.append('elsewhere')\nimport beside, inner.deep, far\nimport installed\n",
         "beside.py": "import numpy as np\nprint(np.zeros(2, np.float).dtype, np.lib.pad([1], 1, 'constant'))\n",

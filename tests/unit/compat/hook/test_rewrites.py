@@ -164,7 +164,7 @@ def test_libraries_of_native_operators_are_named_and_not_loaded() -> None:
 
 
 def test_lines_that_added_an_operator_end_where_the_program_begins() -> None:
-    """The frames of the command that runs the program, whose module has another name here, are left out."""
+    """Leave out the frames of the command that runs the program, whose module has another name here."""
     line = "result.append((frame.f_lineno, frame.f_code.co_name))\n        frame = frame.f_back\n"
     assert f"frame = {compat.NAME}.outer_frame(frame)" in rewrite(line)
     frame = inspect.currentframe()

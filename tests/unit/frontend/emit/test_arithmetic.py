@@ -39,7 +39,7 @@ def test_examples_without_lists() -> None:
     ("x", "expected"), [(("N", 2, 3), False), (("M", 2, 3), True), ((6, "N"), True), (("N", "C", 3), False)]
 )
 def test_zeros_are_named_only_where_they_may_differ(x: tuple[int | str, ...], *, expected: bool) -> None:
-    """A dim of both shapes is copied, which needs no If before opset 14."""
+    """Check that a dim of both shapes is copied, which needs no If before opset 14."""
     specs: Specs = {"x": ("float32", x), "like": ("float32", ("N", 6))}
     net = NetDef(op=[operator("ResizeLike", ["x", "like"], ["y"])])
     model = to_onnx(net, inputs=specs, outputs=["y"], opset=13)

@@ -77,7 +77,7 @@ def test_a_view_of_an_image_of_unknown_size_is_one_reshape() -> None:
 def test_dims_of_1_are_inserted_and_removed(
     shape: Sequence[int], given: Sequence[int | str], types: Sequence[str], expected: Sequence[int | str]
 ) -> None:
-    """Also of a sequence without steps, whose other dims stay."""
+    """Try a sequence without steps too, whose other dims stay."""
     ops = [operator("Reshape", ["x"], ["z", "old"], shape=shape), operator("Relu", ["z"], ["y"])]
     model = to_onnx(NetDef(name="net", op=ops), inputs={"x": ("float32", tuple(given))}, outputs=["y"])
     assert [*node_types(model.graph)] == [*types, "Relu"]
@@ -124,7 +124,7 @@ def test_numbers_that_are_not_sizes_keep_their_meaning() -> None:
 
 
 def test_scales_that_are_sliced_of_a_parameter_are_known() -> None:
-    """Nearest Upsample of PyTorch, as its Caffe2 backend writes it."""
+    """Export a nearest Upsample of PyTorch, as its Caffe2 backend writes it."""
     ops = [
         operator("Slice", ["scales"], ["s"], starts=[2], ends=[-1]),
         operator("ResizeNearest", ["x", "s"], ["y"]),

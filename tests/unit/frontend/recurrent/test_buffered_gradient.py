@@ -43,7 +43,7 @@ def test_known_sizes(seed: int) -> None:
 @pytest.mark.parametrize("form", ["auto", "scan"])
 @pytest.mark.parametrize("name", ["attention_train", "gru_train", "lstm_train"])
 def test_recorded_models(name: str, form: Recurrent) -> None:
-    """Blobs that are rows keep the shapes that operators gave them."""
+    """Check that blobs that are rows keep the shapes that operators gave them."""
     model = c2.load(MODELS / name)
     (op,) = (op for op in model.predict_net.op if op.type == "RecurrentNetwork")
     model = dataclasses.replace(model, predict_net=with_window(model.predict_net, op.input[0]))
@@ -69,7 +69,7 @@ def test_no_steps(*, sizes: bool, form: Recurrent) -> None:
 
 
 def test_weight_gradients_leave_the_loop() -> None:
-    """One product over the rows of all steps, as in the form that carries rows."""
+    """Expect one product over the rows of all steps, as in the form that carries rows."""
     drawn = next(cell(seed) for seed in range(40) if any("FC" in str(op) for op in cell(seed).net.proto.op))
     model = exported(drawn, "auto", drawn.inputs, net=with_window(drawn.net.proto))
     assert "Gemm" in set(node_types(model.graph))
@@ -89,7 +89,7 @@ def test_windows_are_not_fused() -> None:
 
 
 def test_a_gradient_at_another_offset_is_refused() -> None:
-    """As in real Caffe2: a gradient from outside must be of the rows after the first, or of the last."""
+    """Refuse as real Caffe2 does: a gradient from outside must be of the rows after the first, or of the last."""
     drawn = cell(5)
     net = NetDef()
     net.CopyFrom(drawn.net.proto)
@@ -102,7 +102,7 @@ def test_a_gradient_at_another_offset_is_refused() -> None:
 
 
 def test_rows_of_states_can_be_computed_again() -> None:
-    """A backward step that writes over the row of a state with what the step wrote needs no whole states."""
+    """Check that a backward step that writes over a state's row with what the step wrote needs no whole states."""
     drawn = cell(5)
     net = NetDef()
     net.CopyFrom(drawn.net.proto)

@@ -29,7 +29,7 @@ def test_random_cells(seed: int, form: Format) -> None:
 @pytest.mark.torch
 @pytest.mark.parametrize("form", ["named", "kept"])
 def test_rows_that_the_steps_keep_can_be_read(form: Format) -> None:
-    """The rows of the gradient of the sequence, which is an alias of a blob of the operator."""
+    """Read the rows of the gradient of the sequence, which is an alias of a blob of the operator."""
     nets = ((cell(seed), early_net(cell(seed).net.proto, form, D)) for seed in CELLS)
     drawn, net = next((drawn, net) for drawn, net in nets if "x_rows_grad" in str(net))
     net.op.add(type="Copy", input=["x_rows_grad"], output=["read"])

@@ -53,7 +53,7 @@ def test_ranks_of_initial_states(shape: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("form", ["auto", "loop"])
 @pytest.mark.parametrize("sizes", [False, True])
 def test_no_steps(form: Recurrent, *, sizes: bool) -> None:
-    """Only the gradients of the last rows, which are the initial states, are not empty or zero."""
+    """Check that only the gradients of the last rows, which are the initial states, are not empty or zero."""
     for seed in range(6):
         drawn = cell(seed)
         inputs = inputs_of(drawn, 0, 2)

@@ -70,7 +70,7 @@ def test_steps_that_draw_numbers_do_not_run_again() -> None:
 
 
 def test_parameters_that_the_net_updates_stay_inputs() -> None:
-    """Only what the forward operator leaves is no input any more."""
+    """Check that only what the forward operator leaves is no input any more."""
     drawn = cell(5)
     (gradient,) = (op for op in drawn.net.proto.op if op.type == "RecurrentNetworkGradient")
     update = OperatorDef(type="Sum", input=["x", "x_grad"], output=["x"])

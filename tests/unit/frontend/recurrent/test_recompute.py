@@ -57,7 +57,7 @@ def test_random_cells(seed: int, form: Recurrent) -> None:
 
 @pytest.mark.parametrize("seed", CELLS)
 def test_only_rows_of_states_are_kept(seed: int) -> None:
-    """The forward loop returns states and their rows alone."""
+    """Check that the forward loop returns states and their rows alone."""
     first = next(scans(exported(cell(seed), "scan", cell(seed).inputs, recompute="steps").graph))
     states = len(first.input) - next(each.i for each in first.attribute if each.name == "num_scan_inputs")
     assert len(first.output) <= 2 * states
@@ -87,7 +87,7 @@ def test_recorded_models(name: str) -> None:
 
 @pytest.mark.oracle
 def test_real_caffe2_runs_the_net() -> None:
-    """The rewritten net is one that Caffe2's own helpers could have made."""
+    """Check that the rewritten net is one that Caffe2's own helpers could have made."""
     model = c2.load(MODELS / "lstm_train")
     net = recompute_steps(model.predict_net)
     assert RecurrentNetworkGradient(OpView(gradient_of(net), 0)).spec.recomputed
@@ -112,7 +112,7 @@ def test_results_of_random_operators_are_kept() -> None:
 
 
 def test_two_gradients_of_one_forward_operator() -> None:
-    """Each backward step net starts with the operators once, and so does the copy in the forward operator."""
+    """Check that each backward step net starts with the operators once, and the copy in the forward operator too."""
     net = NetDef()
     net.CopyFrom(cell(CELLS[0]).net.proto)
     net.op.add().CopyFrom(gradient_of(net))
@@ -124,7 +124,7 @@ def test_two_gradients_of_one_forward_operator() -> None:
 
 
 def test_steps_that_are_written_as_text() -> None:
-    """Of older releases: they stay texts, and the operators are those of nets."""
+    """Rewrite those of older releases: they stay texts, and the operators are those of nets."""
     net, text = NetDef(), NetDef()
     net.CopyFrom(cell(CELLS[0]).net.proto)
     text.CopyFrom(net)

@@ -41,7 +41,7 @@ def test_a_call_that_takes_too_long_is_ended() -> None:
 
 
 def test_the_reference_evaluator_has_a_budget() -> None:
-    """A loop, which the evaluator goes through in Python."""
+    """Evaluate a loop, which the evaluator goes through in Python."""
     model = onnx.parser.parse_model(
         '<ir_version: 9, opset_import: ["" : 20]> g (int64 n, float x) => (float y) { y = Loop(n, , x) <body = b '
         "(int64 i, bool c, float s) => (bool d, float t) { d = Identity(c) t = Neg(s) }> }"

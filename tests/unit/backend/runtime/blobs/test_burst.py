@@ -83,7 +83,7 @@ def test_zero_steps_change_nothing() -> None:
 
 
 def test_the_steps_before_one_that_fails_count() -> None:
-    """The fourth step gathers an element that does not exist, after two operators whose results stay, as in Caffe2."""
+    """Fail in the fourth step, which gathers a missing element, after two operators whose results stay as in Caffe2."""
     ops = [
         operator("Add", ["w", "one"], ["w"]),
         operator("Add", ["at", "two"], ["at"]),
@@ -109,7 +109,7 @@ def test_a_burst_ends_when_a_blob_is_written() -> None:
 
 
 def test_what_another_thread_feeds_reaches_the_next_step() -> None:
-    """A net runs until a blob is fed that keeps its counter from growing."""
+    """Run a net until a blob is fed that keeps its counter from growing."""
     workspace = workspace_with(
         [operator("Add", ["n", "one"], ["n"])], n=np.zeros(1, np.int64), one=np.ones(1, np.int64)
     )

@@ -233,7 +233,7 @@ def test_nets_with_common_states_in_any_order() -> None:
 
 
 def test_each_run_of_a_net_that_runs_once_starts_anew() -> None:
-    """Two runs at one time of a net whose first operator keeps what it found in its first run."""
+    """Run a net twice at one time, whose first operator keeps what it found in its first run."""
     workspace = Workspace(options=SessionOptions(threads=1))
     workspace.run_operator_once(operator("CreateBlobsQueue", [], ["queue"], num_blobs=1, capacity=2))
     workspace.run_operator_once(operator("CreateTensorVector", [], ["sample"]))

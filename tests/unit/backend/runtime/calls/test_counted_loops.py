@@ -93,7 +93,7 @@ def test_a_body_with_host_operators(bursts: list[int]) -> None:
 
 
 def test_a_failing_body_has_counted_like_single_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The body indexes a vector by the sum so far, until it is out of range."""
+    """Index a vector by the sum so far in the body, until it is out of range."""
     ops = (
         ADD,
         operator("SumElements", ["sum"], ["total"]),

@@ -45,7 +45,7 @@ def run(workspace: Workspace, *nets: NetDef, steps: list[ExecutionStep]) -> None
 
 
 def test_a_queue_between_two_steps() -> None:
-    """One step reads numbers from a counter and writes them, the other adds them up until the queue is closed."""
+    """Write numbers of a counter in one step, and add them up in the other until the queue is closed."""
     workspace = Workspace()
     workspace.run_net_once(
         net("init", QUEUE, operator("CreateCounter", [], ["c"]), operator("ConstantFill", [], ["sum"], shape=[1]))
@@ -71,7 +71,7 @@ def test_a_queue_between_two_steps() -> None:
 
 
 def test_updates_of_concurrent_steps_are_not_lost() -> None:
-    """As in Hogwild training: nets of several threads update one blob."""
+    """Update one blob by nets of several threads, as in Hogwild training."""
     workspace = Workspace()
     workspace.run_net_once(net("init", *(operator("ConstantFill", [], [name], shape=[1]) for name in ("w", "b"))))
     workspace.feed("one", np.float32([1]))

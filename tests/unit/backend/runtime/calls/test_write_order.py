@@ -104,7 +104,7 @@ def test_random_nets_operator_by_operator(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_random_nets_on_two_devices(seed: int) -> None:
-    """Every operator on a device of its own choice, with the copies that the toolkit puts in."""
+    """Place every operator on a device of its own choice, with the copies that the toolkit puts in."""
     from caffe2_bridge.devices import insert_copies
 
     random = np.random.default_rng(seed)

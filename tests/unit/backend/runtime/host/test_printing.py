@@ -73,7 +73,7 @@ def test_a_file_holds_what_one_net_printed(tmp_path: Path) -> None:
 
 
 def test_summaries_are_appended_to_the_file_of_the_blob(tmp_path: Path) -> None:
-    """Recorded from real Caffe2: the text, and the output."""
+    """Compare with what was recorded from real Caffe2: the text, and the output."""
     workspace = Workspace()
     workspace.root_folder = str(tmp_path)
     workspace.feed("x", np.array([1, 2, 3, 6], np.float32))

@@ -21,7 +21,7 @@ def fill(name: str, value: float, **more: Any) -> OperatorDef:
 
 
 def test_stages_run_in_order_on_what_is_there() -> None:
-    """Values go from stage to stage, states to the next run, and all blobs can be fetched."""
+    """Check that values go from stage to stage, states to the next run, and that all blobs can be fetched."""
     workspace = Workspace()
     workspace.run_net_once(NetDef(name="init", op=[fill("w", 1.0), operator("CreateCounter", [], ["c"])]))
     net = NetDef(
@@ -84,7 +84,7 @@ def test_every_blob_of_a_net_with_host_operators() -> None:
 
 
 def test_bodies_with_host_operators() -> None:
-    """A While whose body counts, with an If and a Do in it."""
+    """Run a While whose body counts, with an If and a Do in it."""
     then = NetDef(name="then", op=[operator("CountUp", ["odd"], ["n"]), operator("Add", ["total", "one"], ["total"])])
     inner = NetDef(name="inner", op=[operator("RetrieveCount", ["counter"], ["count"])])
     bound = do_arguments(inner, {"counter": "odd", "count": "seen"}, ["odd"], ["seen"])
@@ -137,7 +137,7 @@ def test_an_object_is_no_input_of_a_tensor_operator() -> None:
 
 
 def test_errors_name_the_operator_of_the_whole_net() -> None:
-    """Also where it is in a later part, in a body, or in a part that reads an object that was made before."""
+    """Fail also in a later part, in a body, and in a part that reads an object that was made before."""
     workspace = Workspace()
     workspace.run_net_once(NetDef(op=[operator("CreateMutex", [], ["m"]), operator("CreateCounter", [], ["c"])]))
     workspace.feed("yes", np.array([True]))

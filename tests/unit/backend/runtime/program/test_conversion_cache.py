@@ -85,7 +85,7 @@ def test_nets_with_other_names_share_conversion_and_session(lowered: list[str], 
 
 
 def test_crossed_names_are_told_apart(lowered: list[str]) -> None:
-    """The second net has the names of the first in other positions."""
+    """Run a second net with the names of the first in other positions."""
     workspace = Workspace()
     workspace.feed("a", np.float32([5, 6]))
     workspace.feed("b", np.float32([1, 2]))
@@ -229,7 +229,7 @@ def test_errors_have_the_names_of_the_net(lowered: list[str]) -> None:
 
 
 def test_bodies_keep_their_names(lowered: list[str]) -> None:
-    """What bodies see under outer names is not renamed: only nets of the same names share."""
+    """Check that what bodies see under outer names is not renamed: only nets of the same names share."""
 
     def branch(prefix: str) -> NetDef:
         then_net = NetDef(op=[OperatorDef(type="Add", input=[f"{prefix}x", f"{prefix}x"], output=[f"{prefix}y"])])

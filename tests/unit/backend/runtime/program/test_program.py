@@ -16,7 +16,7 @@ from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
 
 def test_constants_are_those_of_the_inputs() -> None:
-    """Inputs that were collected before another run chose the constants keep their own values."""
+    """Check that inputs collected before another run chose the constants keep their own values."""
     program = Program(NetDef(name="net", op=[operator("Add", ["x", "c"], ["y"])]))
     x = np.zeros(2, np.float32)
     constant = np.ones(2, np.float32)

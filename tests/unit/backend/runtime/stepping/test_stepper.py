@@ -97,7 +97,7 @@ def test_a_condition_of_several_elements_is_refused() -> None:
 
 @pytest.mark.parametrize("host_operator", [False, True])
 def test_a_step_reads_a_state_in_the_shape_in_which_it_wrote_it(host_operator: bool) -> None:
-    """The state is linked to rows [1, N, D], written as [N, D], and read again by an FC of the same step."""
+    """Link the state to rows [1, N, D], write it as [N, D], and read it again by an FC of the same step."""
     step = NetDef(name="step", external_input=["x_t", "h_prev", "w", "b"], external_output=["h", "y"])
     step.op.extend([operator("Squeeze", ["x_t"], ["q"], dims=[0]), operator("Tanh", ["q"], ["h"])])
     step.op.append(operator("FC", ["h", "w", "b"], ["y"]))

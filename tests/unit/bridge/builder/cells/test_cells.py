@@ -69,7 +69,7 @@ def test_states_and_sizes(cell: Cell, states: tuple[str, ...], size: int, state:
     [name for name, case in CASES.items() if case.cell["kind"] != "Unrolled" and not name.startswith("residual")],
 )
 def test_unrolled_is_the_same(name: str) -> None:
-    """T steps of plain operators give what one RecurrentNetwork does: on onnxruntime, without real Caffe2."""
+    """Check that T steps of plain operators give what a RecurrentNetwork does: on onnxruntime, without real Caffe2."""
     case = CASES[name]
     results = []
     for steps in (None, 4):

@@ -140,7 +140,7 @@ def test_exported(name: str, recurrent: str) -> None:
 )
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.trains])
 def test_exported_gradients(name: str, maker: str, choices: dict[str, Any]) -> None:
-    """Nets of gradients that our helpers, and Caffe2's own, have made."""
+    """Export nets of gradients that our helpers, and Caffe2's own, have made."""
     pair = pairs("train")[name]
     net = pair.built.net.proto if maker == "ours" else theirs()[1][f"{name}/train"]
     names = named(pair.built, theirs()[0][f"{name}/train"], pair.inputs)

@@ -163,7 +163,7 @@ def test_a_leveldb_database_that_another_process_holds_is_read(tmp_path: Path) -
 
 @needs_plyvel
 def test_a_leveldb_database_as_others_write_it(tmp_path: Path) -> None:
-    """Compressed, in many tables, with older versions of values, and with a log that is in no table yet."""
+    """Read it compressed, in many tables, with older versions of values, and with a log that is in no table yet."""
     import plyvel
 
     values = np.zeros(300_000, np.float32)

@@ -155,7 +155,7 @@ def test_values_that_overlap(tmp_path: Path) -> None:
 
 
 def test_branches_that_share_their_children_end_soon() -> None:
-    """Thirty branches each of whose hundred nodes lead to the next branch: 100 ** 30 paths to one leaf."""
+    """Read thirty branches each of whose hundred nodes lead to the next branch: 100 ** 30 paths to one leaf."""
     size, count = 4096, 100
     meta = struct.pack("<QHHHH", 0, 0, 8, 0, 0) + struct.pack(
         "<IIQQ", 0xBEEFC0DE, 1, 0, 1 << 24

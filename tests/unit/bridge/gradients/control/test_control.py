@@ -134,7 +134,7 @@ def test_while_that_needs_what_it_overwrites_is_refused_by_itself() -> None:
 
 
 def test_while_in_a_net_computes_on_local_blobs() -> None:
-    """The loop of the new net keeps what its gradient needs; the net that was given is not changed."""
+    """Check that the new net's loop keeps what its gradient needs, and that the net that was given is not changed."""
     net = net_of("net", while_ops("w h", [("Mul", "h w", "m"), ("Tanh", "m", "h")]))
     before = net.SerializeToString(deterministic=True)
     found = add_gradient_operators(net, {"h": "given"})

@@ -101,7 +101,7 @@ def test_indices_are_computed_in_float32() -> None:
 
 
 def test_an_operator_that_float16_lacks_stays_in_a_body() -> None:
-    """TopK, in the branches of an If: each has the casts of its own nodes."""
+    """Convert TopK in the branches of an If: each has the casts of its own nodes."""
 
     def body(op_type: str) -> NetDef:
         return NetDef(op=[operator(op_type, ["x"], ["h"]), operator("TopK", ["h"], ["y", "k"], k=2)])
@@ -132,7 +132,7 @@ def test_what_stays_in_float32_is_noted() -> None:
 
 
 def test_quantized_groups_keep_their_scales() -> None:
-    """The scale 0.05, which is no number of float16, is read by a float operator too."""
+    """Read the scale 0.05, which is no number of float16, by a float operator too."""
     how = {"Y_scale": 0.05, "Y_zero_point": 128}
     ops = [operator("Int8Quantize", ["x"], ["q"], **how), operator("Int8Dequantize", ["q"], ["y"])]
     model = half(*ops, inputs={"x": ("float32", [256])}, fp16_io="float32", int8="qdq")

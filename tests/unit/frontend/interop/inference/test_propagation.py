@@ -94,7 +94,7 @@ def test_functions_follow_what_they_compute(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_lengths_that_data_tells_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As exporters expand: a vector as long as a rank, of which the products tell a rank, twice."""
+    """Expand as exporters do: a vector as long as a rank, of which the products tell a rank, twice."""
     propagation = Propagation(monkeypatch)
     step = (
         "s{0} = Shape (t{0}) r{0} = Shape (s{0}) c{0} = ConstantOfShape <value = int64[1] {{1}}> (r{0}) "

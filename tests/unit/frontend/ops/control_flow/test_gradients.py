@@ -60,7 +60,7 @@ def test_while(name: str, count: int, *, sizes: bool) -> None:
 @pytest.mark.parametrize("condition", [True, False])
 @pytest.mark.parametrize("name", BRANCHES)
 def test_if(name: str, condition: bool) -> None:
-    """By differences: the exported loss at points to either side."""
+    """Compare with differences: the exported loss at points to either side."""
     net = branch_net(name)
     inputs: dict[str, Any] = {"cond": np.array([condition]), "x": X, "w": W, "y": X, "v": X}
     found = exported_gradients(net, inputs, ["x", "w"])
@@ -102,7 +102,7 @@ def test_random_programs(seed: int) -> None:
 @pytest.mark.torch
 @pytest.mark.parametrize("count", [0, 1, 3])
 def test_shapes_that_change_from_iteration_to_iteration(count: int) -> None:
-    """``h = concat(tanh(h), h)``: twice as many rows each time."""
+    """Run ``h = concat(tanh(h), h)``: twice as many rows each time."""
     import torch
 
     body = [("Copy", "h", "was"), ("Tanh", "was", "m"), ("Concat", "m was", "h dims", {"axis": 0})]

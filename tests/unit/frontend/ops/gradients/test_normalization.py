@@ -19,7 +19,7 @@ def floats(*shape: int) -> np.ndarray:  # type: ignore[type-arg] # of float32
 
 @pytest.mark.parametrize("rows", [0, 1, 3])
 def test_batches_of_run_time(rows: int) -> None:
-    """The sums over several batches count, unless the batch is empty."""
+    """Check that the sums over several batches count, unless the batch is empty."""
     image, channel = ("float32", ("N", 3, "H")), ("float32", (3,))
     specs: Specs = {"X": image, **dict.fromkeys(("s",), channel), "dY": image, **dict.fromkeys("mrab", channel)}
     net = operator("SpatialBNGradient", list(specs), OUTPUTS, num_batches=2)

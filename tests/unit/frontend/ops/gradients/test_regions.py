@@ -59,7 +59,7 @@ def test_rotated_regions_of_several_images(regions: int) -> None:
 
 @pytest.mark.parametrize("known", [True, False])
 def test_maxima_of_regions(*, known: bool) -> None:
-    """The gradient of a cell goes to the pixel of its maximum; an empty cell has none."""
+    """Check that the gradient of a cell goes to the pixel of its maximum; an empty cell has none."""
     rng = np.random.default_rng(0)
     x = rng.standard_normal((2, 3, 5, 6)).astype(np.float32)
     rois = np.array([[1, 0, 0, 4, 3], [0, 2, 1, 3, 3], [1, 9, 9, 12, 12], [1, 1, 0, 4, 4]], np.float32)

@@ -69,7 +69,7 @@ def test_negative_pads_crop_the_image(*, known: bool) -> None:
 
 @pytest.mark.parametrize("known", [True, False])
 def test_windows_that_lie_in_the_padding_alone(*, known: bool) -> None:
-    """An image smaller than the stride, after pads larger than the kernel."""
+    """Pool an image smaller than the stride, after pads larger than the kernel."""
     operands = {"X": counting(1, 1, 1, 1), "W": counting(1, 1, 1, 1), "dY": counting(1, 1, 1, 1)}
     args = {"kernel": 1, "stride": 5, "pads": [0, 3, 0, 0]}
     dw, _, dx = gradients("ConvGradient", operands, 3, known=known, **args)
@@ -180,7 +180,7 @@ def test_gradient_of_a_maximum_goes_to_all_pixels_that_reach_it() -> None:
 )
 @pytest.mark.parametrize("known", [True, False])
 def test_overlapping_maxima(kernel: int, stride: int, pad: int, *, known: bool) -> None:
-    """Few windows over a pixel are compared one by one, many in a Loop."""
+    """Check few windows over a pixel, which are compared one by one, and many, which are in a Loop."""
     rng = np.random.default_rng(kernel * stride)
     x = rng.integers(0, 4, (2, 3, 9, 11)).astype(np.float32)
     padded = np.pad(x, [(0, 0), (0, 0), (pad, pad), (pad, pad)], constant_values=-1)

@@ -83,7 +83,7 @@ def test_what_caffe2_leaves_undefined_is_refused(op: OperatorDef, shape: tuple[i
 
 
 def test_moments_of_images_without_pixels_are_zero() -> None:
-    """Of a batch without images the running moments stay; of images without pixels they do not."""
+    """Check that the running moments stay of a batch without images, and do not of images without pixels."""
     names = ["X", "scale", "bias", "mean", "var"]
     model = export(
         operator("SpatialBN", names, ["Y", "mean", "var", "saved_mean", "saved_rstd"], is_test=0),

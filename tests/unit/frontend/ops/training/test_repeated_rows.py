@@ -48,7 +48,7 @@ def test_adagrad(count: int) -> None:
 
 @pytest.mark.parametrize("count", [2, 3, 20, 200])
 def test_momentum_and_adjusted_gradients(count: int) -> None:
-    """The adjusted gradients have a row for each index, not for each distinct one."""
+    """Check that the adjusted gradients have a row for each index, not for each distinct one."""
     feeds = drawn(count)
     table, moment, adjusted = feeds["table"].copy(), feeds["moment"].copy(), np.empty_like(feeds["grad"])
     for position, (i, grad) in enumerate(zip(feeds["ids"], feeds["grad"], strict=True)):

@@ -108,7 +108,7 @@ def choices(model: onnx.ModelProto) -> int:
 @pytest.mark.parametrize("form", ["auto", "loop"])
 @pytest.mark.parametrize(("kind", "hidden"), [("lstm", NARROW), ("gru", NARROW), ("lstm", WIDE)])
 def test_gradients(kind: str, hidden: int, form: Recurrent) -> None:
-    """One model for every batch: those that the transposed product suits, and others."""
+    """Use one model for every batch: those that the transposed product suits, and others."""
     cell = trained(kind, hidden)
     model = exported(cell, inputs_of(cell, hidden, 2), form, sizes=False)
     assert choices(model) >= 4

@@ -236,7 +236,7 @@ def test_the_widths_of_a_checkpoint_are_bounded(filled: Workspace, pattern: str)
 
 @pytest.mark.oracle
 def test_files_are_those_of_caffe2(tmp_path: Path) -> None:
-    """The same operators, and the bytes of what they wrote, in real Caffe2 and here; then what the other one wrote."""
+    """Compare the operators' results and files' bytes in real Caffe2 and here; then read what the other one wrote."""
     options = SerializationOptions()
     options.options.add(blob_name_regex="f", float_format=BlobSerializationOptions.FLOAT_BFLOAT16)
     quantized = operator("Int8GivenTensorFill", [], ["q"], shape=[2], values=b"\x00\x10", Y_scale=0.5, Y_zero_point=8)

@@ -82,7 +82,7 @@ def test_fed_and_fetched_arrays_stay() -> None:
 
 
 def test_values_that_others_hold_stay() -> None:
-    """More values than there are sets: runs go on without buffers, and with them when the values are released."""
+    """Hold more values than there are sets: runs go on without buffers, and with them when values are released."""
     workspace = trained()
     held = []
     for i in range(8):

@@ -236,7 +236,7 @@ def test_indices_distinct_and_repeated_in_turn(indices: list[int]) -> None:
 
 
 def test_threads_see_whole_steps() -> None:
-    """A reader that runs while a step updates the table sees the table before the step or after it."""
+    """Check that a reader that runs while a step updates the table sees it before the step or after it."""
     workspace = trained()
     workspace.create_net(
         NetDef(
@@ -271,7 +271,7 @@ def test_threads_see_whole_steps() -> None:
 
 @pytest.mark.parametrize("staged", [False, True])
 def test_a_table_stays_on_a_device(staged: bool) -> None:
-    """On a device that the host stands in for: what was handed out keeps its value there, too."""
+    """Use a device that the host stands in for: what was handed out keeps its value there, too."""
     workspace = Workspace("cuda:0", options=SessionOptions(stand_in={"cuda:0": "cpu"}))
     step = NetDef()
     step.CopyFrom(STEP)
