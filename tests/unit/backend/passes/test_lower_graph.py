@@ -30,7 +30,7 @@ def recurrent(kind: str) -> onnx.ModelProto:
 
 @pytest.mark.parametrize("kind", GATES)
 def test_weights_are_stored_once(kind: str) -> None:
-    """Those of ONNX's operator, which became parts of the net's own, are not parameters."""
+    """Check that weights of ONNX's operator, which became parts of the net's own, are not parameters."""
     model = to_netdef(recurrent(kind))
     predict = model.predict_net
     read = {name for name in all_names(predict) if name not in predict.external_input}

@@ -110,7 +110,7 @@ def test_a_computed_size_is_read_when_the_model_runs() -> None:
 
 
 def test_numbers_that_are_not_sizes_keep_their_meaning() -> None:
-    """An input among the dims may be 0 or -1."""
+    """Take an input among the dims, which may be 0 or -1."""
     ops = [
         operator("Concat", ["n", "three"], ["dims", "_"], axis=0),
         operator("Reshape", ["x", "dims"], ["y", "old"]),

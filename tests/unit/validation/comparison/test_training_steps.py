@@ -127,7 +127,7 @@ def test_an_onnx_model_alone(mlp: Program) -> None:
 
 
 def test_an_update_that_is_far_too_small(mlp: Program) -> None:
-    """The parameters are within the tolerance of their values; their changes are not."""
+    """Compare parameters that are within the tolerance of their values, and whose changes are not."""
     tiny = [with_operator(mlp.model, "LearningRate", base_lr=rate) for rate in (-1e-7, -2e-7)]
     report = validate(tiny[0], feeds(mlp), ["workspace"], other=tiny[1], steps=1)
     assert "pred_b_updated" in wrong(report)

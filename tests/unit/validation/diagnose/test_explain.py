@@ -117,7 +117,7 @@ def test_a_wrong_operator_of_the_runtime_is_told_from_a_wrong_model() -> None:
 
 
 def test_a_model_that_computes_something_else_is_left_to_the_first_stage() -> None:
-    """Nothing of it can be laid beside the net's export: what the first stage says stands."""
+    """Check that what the first stage says stands: nothing of the model can be laid beside the net's export."""
     model = without_cells(load(MODELS / "lstm"))
     case = case_of(load(MODELS / "lstm"))
     made = export(model, case, "scan")

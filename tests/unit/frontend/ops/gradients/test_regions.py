@@ -30,7 +30,7 @@ def computed(op_type: str, operands: dict[str, Array], outputs: int, *, known: b
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("args", [{}, {"aligned": 1}, {"sampling_ratio": 2, "spatial_scale": 0.8}])
 def test_rotated_regions(args: dict[str, Any], *, known: bool) -> None:
-    """With one channel per pixel, of which that pixel is 1, RoIAlignRotated yields all derivatives."""
+    """Use one channel per pixel, of which that pixel is 1: so RoIAlignRotated yields all derivatives."""
     rng = np.random.default_rng(0)
     height, width = 6, 7
     pooled = {"pooled_h": 2, "pooled_w": 3, **args}

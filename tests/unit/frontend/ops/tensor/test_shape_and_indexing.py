@@ -79,7 +79,7 @@ def test_a_dim_that_is_kept_beyond_the_rank_is_refused() -> None:
 
 @pytest.mark.parametrize("axis", [0, 1])
 def test_a_table_without_rows_is_returned(axis: int) -> None:
-    """Return it as real Caffe2 does, whatever the indices."""
+    """Gather as real Caffe2 does, whatever the indices."""
     shape = (3, 0) if axis else (0, 3)
     model = export(operator("Gather", ["X", "I"], ["Y"], axis=axis), {"X": ("float32", shape), "I": ("int32", (2,))})
     (result,) = run(model, {"X": np.zeros(shape, np.float32), "I": np.array([0, 2], np.int32)})
