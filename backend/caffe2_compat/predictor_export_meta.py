@@ -93,35 +93,35 @@ class PredictorExportMeta(_Fields):
         )  # fmt: skip
 
     def inputs_name(self) -> str:
-        """The key of the list of inputs."""
+        """Return the key of the list of inputs."""
         return self._key(INPUTS)
 
     def outputs_name(self) -> str:
-        """The key of the list of outputs."""
+        """Return the key of the list of outputs."""
         return self._key(OUTPUTS)
 
     def parameters_name(self) -> str:
-        """The key of the list of parameters."""
+        """Return the key of the list of parameters."""
         return self._key(PARAMETERS)
 
     def global_init_name(self) -> str:
-        """The key of the net that loads the parameters."""
+        """Return the key of the net that loads the parameters."""
         return self._key(GLOBAL_INIT_NET)
 
     def predict_init_name(self) -> str:
-        """The key of the net that fills inputs and outputs."""
+        """Return the key of the net that fills inputs and outputs."""
         return self._key(PREDICT_INIT_NET)
 
     def predict_net_name(self) -> str:
-        """The key of the predict net."""
+        """Return the key of the predict net."""
         return self._key(PREDICT_NET)
 
     def train_init_plan_name(self) -> str:
-        """The key of the plan that starts the training."""
+        """Return the key of the plan that starts the training."""
         return self._training_key(TRAIN_INIT_PLAN)
 
     def train_plan_name(self) -> str:
-        """The key of the training plan."""
+        """Return the key of the training plan."""
         return self._training_key(TRAIN_PLAN)
 
     def _key(self, kind: str) -> str:
@@ -134,7 +134,7 @@ class PredictorExportMeta(_Fields):
 def get_meta_net_def(
     predictor_export_meta: PredictorExportMeta, ws: Workspace | None = None, db_type: str | None = None
 ) -> MetaNetDef:
-    """The message that a predictor database stores: nets by key, and blobs by role.
+    """Return the message that a predictor database stores: nets by key, and blobs by role.
 
     Args:
         predictor_export_meta: the predictor.
@@ -186,7 +186,7 @@ def _predict_net(meta: PredictorExportMeta) -> NetDef:
 
 
 def _predict_init_net(meta: PredictorExportMeta, ws: Workspace) -> NetDef:
-    """The net that fills inputs and outputs with zeros: Caffe2 creates the predict net before they are fed."""
+    """Return the net that fills inputs and outputs with zeros: Caffe2 creates the predict net before they are fed."""
     blobs = [*meta.inputs, *meta.outputs]
     net = NetDef(name="predict-init", external_input=blobs)
     for blob in blobs:

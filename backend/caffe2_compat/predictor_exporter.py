@@ -36,11 +36,11 @@ class LoadedNet:
         self._net = net
 
     def Proto(self) -> NetDef:  # noqa: N802 - Caffe2's name
-        """The net; it must not be changed."""
+        """Return the net; it must not be changed."""
         return self._net
 
     def Name(self) -> str:  # noqa: N802 - Caffe2's name
-        """The net's name."""
+        """Return the net's name."""
         return self._net.name
 
 

@@ -43,7 +43,7 @@ _MODULES = (
 
 
 def extension_names() -> dict[str, Any]:
-    """Everything that the module defines, by name."""
+    """Return everything that the module defines, by name."""
     python_operators.install()
     names = left_out_names()
     for module in _MODULES:

@@ -61,17 +61,17 @@ get_stats = functions.GetStats
 
 
 def get_build_options() -> dict[str, str]:
-    """Caffe2's build options that matter to its Python."""
+    """Return Caffe2's build options that matter to its Python."""
     return {"BUILD_TYPE": "caffe2-bridge", "USE_CUDA": str(int(has_cuda())), "USE_MKLDNN": "0"}
 
 
 def registered_dbs() -> list[str]:
-    """The types of databases."""
+    """Return the types of databases."""
     return list(DATABASES)
 
 
 def builtin_cpu_supports_avx2() -> bool:
-    """True: onnxruntime chooses its kernels for the processor."""
+    """Return True: onnxruntime chooses its kernels for the processor."""
     return True
 
 

@@ -62,7 +62,7 @@ _FORMULAS: Final[dict[str, Callable[[_Shapes], int]]] = {
 
 
 def get_operator_cost(op_def: bytes, blobs: Sequence[object]) -> tuple[int, int]:
-    """The floating point operations and the bytes written by an operator on tensors of the current workspace.
+    """Return the floating point operations and the bytes written by an operator on tensors of the current workspace.
 
     Raises RunError if Caffe2 has no formula for the operator type that is known here, or the shapes cannot be inferred.
     """
@@ -84,7 +84,7 @@ def _output(op: OperatorDef, shapes: Sequence[Shape]) -> Shape:
 
 
 def _conv_output(op: OperatorDef, image: Shape, filters: Shape) -> Shape:
-    """The shape of a convolution's output. Caffe2 does not compare the channels of the filters with the image's."""
+    """Return the shape of a convolution's output. Caffe2 does not compare the channels of filters and image."""
     args = OpView(op, 0).args
     last = args.text("order", default="NCHW") == "NHWC"
     size, kernel = (shape[1:-1] if last else shape[2:] for shape in (image, filters))

@@ -45,11 +45,11 @@ class Cursor:
         self._cursor.next()
 
     def key(self) -> bytes:
-        """The key of the record. Raises DatabaseError at the end."""
+        """Return the key of the record. Raises DatabaseError at the end."""
         return self._cursor.key
 
     def value(self) -> bytes:
-        """The value of the record. Raises DatabaseError at the end."""
+        """Return the value of the record. Raises DatabaseError at the end."""
         return self._cursor.value
 
     def valid(self) -> bool:

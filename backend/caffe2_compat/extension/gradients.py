@@ -61,7 +61,7 @@ class GradientWrapper:
 
 
 def get_gradient_defs(op_def: bytes, g_output: Sequence[GradientWrapper]) -> tuple[list[bytes], list[GradientWrapper]]:
-    """The gradient operators of an operator, and the gradients of its inputs.
+    """Return the gradient operators of an operator, and the gradients of its inputs.
 
     Raises GradientError if the operator cannot be differentiated, RunError if its schema refuses it.
     """

@@ -39,7 +39,7 @@ def _serialized(shapes: Mapping[str, Sequence[int]], types: Mapping[str, int]) -
 
 
 def infer_op_input_output_device(op_def: bytes) -> tuple[list[bytes], list[bytes]]:
-    """The serialized device options of an operator's inputs and outputs."""
+    """Return the serialized device options of an operator's inputs and outputs."""
     op = OperatorDef.FromString(op_def)
     option = op.device_option if op.HasField("device_option") else DeviceOption()
     content = option.SerializeToString()

@@ -47,7 +47,7 @@ LEFT_OUT: Final = {
 
 
 def left_out_names() -> dict[str, Any]:
-    """A class for each name, which cannot be made and has no members."""
+    """Return a class for each name, which cannot be made and has no members."""
     return {name: _LeftOut(name, (), {"reason": reason}) for name, reason in LEFT_OUT.items()}
 
 

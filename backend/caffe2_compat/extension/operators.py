@@ -32,17 +32,17 @@ def _registered() -> tuple[str, ...]:
 
 
 def registered_operators() -> list[str]:
-    """The operator types that Caffe2 has kernels for; some of them can be put in nets, but not run here."""
+    """Return the operator types that Caffe2 has kernels for; some of them can be put in nets, but not run here."""
     return list(_registered())
 
 
 def op_registry_key(op_type: str, engine: str) -> str:
-    """The name under which an operator of an engine is registered."""
+    """Return the name under which an operator of an engine is registered."""
     return op_type if engine in _DEFAULT_ENGINES else f"{op_type}_ENGINE_{engine}"
 
 
 def nearby_opnames(op_type: str) -> list[str]:
-    """Operator types whose names are similar."""
+    """Return the operator types whose names are similar."""
     return get_close_matches(op_type, _registered(), n=5)
 
 
@@ -69,25 +69,25 @@ class OpSchema:
 
     @staticmethod
     def get(op_type: str) -> OpSchema | None:
-        """The schema of an operator type; None if it does not have one."""
+        """Return the schema of an operator type; None if it does not have one."""
         schema = operator_schema(op_type)
         return None if schema is None else OpSchema(schema)
 
     @staticmethod
     def get_cpu_impl(op_type: str) -> str:
-        """The name of the CPU kernel."""
+        """Return the name of the CPU kernel."""
         schema = operator_schema(op_type)
         return op_type if schema is not None and schema.has_cpu_kernel else ""
 
     @staticmethod
     def get_cuda_impl(op_type: str) -> str:
-        """The name of the CUDA kernel; empty, as in Caffe2 without CUDA."""
+        """Return the name of the CUDA kernel; empty, as in Caffe2 without CUDA."""
         del op_type
         return ""
 
     @staticmethod
     def get_gradient_impl(op_type: str) -> str:
-        """The name of what differentiates the operator type."""
+        """Return the name of what differentiates the operator type."""
         return f"Get{op_type}Gradient" if op_type in rules() else ""
 
     @property
@@ -124,7 +124,7 @@ class OpSchema:
         return (index, output) in self._schema.enforced_in_place
 
     def CalculateOutput(self, inputs: int) -> int:  # noqa: N802 - Caffe2's name
-        """The number of outputs for so many inputs; -1 if it is open."""
+        """Return the number of outputs for so many inputs; -1 if it is open."""
         if self.min_output == self.max_output:
             return self.min_output
         allowed = [count for count in range(self.min_output, inputs + 2) if self._schema.accepts_counts(inputs, count)]

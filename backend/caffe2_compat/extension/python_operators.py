@@ -64,7 +64,7 @@ class _Operand:
         self.changed = False
 
     def load(self) -> Array:
-        """The elements themselves."""
+        """Return the elements themselves."""
         if not self._copied:
             self._array, self._copied = self._array.copy(), True
         self.changed = True
@@ -75,7 +75,7 @@ class _Operand:
         self._array, self._copied, self.changed = array, True, True
 
     def torch_tensor(self) -> Any:
-        """A torch tensor that shares the elements."""
+        """Return a torch tensor that shares the elements."""
         return _torch_tensor(self.load())
 
 
@@ -89,7 +89,7 @@ class _InputElements:
         self._shared = self._array is not value or op.frame.constants.get(name) is value
 
     def load(self) -> Array:
-        """The elements themselves. Nets may have them as constants: the function may change another array."""
+        """Return the elements themselves. Nets may have them as constants: the function may change another array."""
         if self._shared:
             self.store(self._array.copy())
         return self._array
@@ -100,7 +100,7 @@ class _InputElements:
         self._op.write(self._name, array)
 
     def torch_tensor(self) -> Any:
-        """A torch tensor that shares the elements."""
+        """Return a torch tensor that shares the elements."""
         return _torch_tensor(self.load())
 
 
@@ -151,7 +151,7 @@ def _function_of(op: HostOp) -> _Function:
 
 
 def _built(pickled: bytes, op: HostOp) -> _Function:
-    """The function that a pickled builder with its arguments returns."""
+    """Return the function that a pickled builder with its arguments returns."""
     builder, arguments, options = pickle.loads(pickled)  # noqa: S301 - as Caffe2 does for the programs that need it
     return _Function(builder(*arguments, **options), op.args.flag("pass_workspace", default=False))
 

@@ -196,7 +196,7 @@ def _unused_name(stem: str, used: set[str]) -> str:
 
 
 def _only_reader(net: NetDef, index: int) -> int | None:
-    """The operator that alone reads the first output of an operator; None if there is none or several."""
+    """Return the operator that alone reads the first output of an operator; None if there is none or several."""
     name = net.op[index].output[0]
     readers: list[int] = []
     overwritten = False

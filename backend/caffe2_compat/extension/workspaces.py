@@ -72,7 +72,7 @@ class Workspace(metaclass=_CurrentWorkspace):
 
     @classmethod
     def of(cls, handle: BlobWorkspace) -> Workspace:
-        """A workspace of the runtime."""
+        """Return a workspace of the runtime."""
         self = cls.__new__(cls)
         self.handle = handle
         return self
@@ -134,7 +134,7 @@ class Workspace(metaclass=_CurrentWorkspace):
 
 
 def current_workspace() -> str:
-    """The name of the current workspace."""
+    """Return the name of the current workspace."""
     return functions.CurrentWorkspace()
 
 
@@ -147,7 +147,7 @@ def switch_workspace(workspace: Any, create_if_missing: Any = None) -> None:
 
 
 def workspaces() -> list[str]:
-    """The names of all workspaces."""
+    """Return the names of all workspaces."""
     return functions.Workspaces()
 
 
@@ -162,17 +162,17 @@ def reset_workspace(root_folder: str | None = None) -> bool:
 
 
 def root_folder() -> str:
-    """The root folder of the current workspace."""
+    """Return the root folder of the current workspace."""
     return functions.RootFolder()
 
 
 def blobs() -> list[str]:
-    """The names of the blobs of the current workspace."""
+    """Return the names of the blobs of the current workspace."""
     return current_handle().blobs()
 
 
 def local_blobs() -> list[str]:
-    """The same without those of its parent."""
+    """Return the same without those of its parent."""
     return current_handle().local_blobs()
 
 
@@ -220,5 +220,5 @@ def deserialize_blob(name_or_content: Any, content: bytes | None = None) -> Blob
 
 
 def get_blob_size_bytes(name: Any) -> int:
-    """The size of a tensor's elements in bytes."""
+    """Return the size of a tensor's elements in bytes."""
     return functions.GetBlobSizeBytes(text(name))

@@ -76,7 +76,7 @@ def ignore_library(path: str) -> None:
 
 
 def outer_frame(frame: FrameType) -> FrameType | None:
-    """The frame that called another one; None for the one that runs the program itself."""
+    """Return the frame that called another one; None for the one that runs the program itself."""
     outer = frame.f_back
     return None if outer is not None and outer.f_globals.get("__name__") in _RUNNERS else outer
 
@@ -98,7 +98,7 @@ def msort(array: Any) -> Any:
 
 
 def fromstring(string: Any, dtype: Any = float, count: int = -1, sep: str = "", **options: Any) -> Any:
-    """``numpy.fromstring``, of bytes too: a copy of them as numbers."""
+    """Return a copy of bytes as numbers, as ``numpy.fromstring`` did, for bytes too."""
     if sep:
         return np.fromstring(string, dtype, count, sep=sep, **options)
     content = string.encode("latin-1") if isinstance(string, str) else string
@@ -106,7 +106,7 @@ def fromstring(string: Any, dtype: Any = float, count: int = -1, sep: str = "", 
 
 
 def field_label(field: Any) -> int:
-    """The label of a field of a protobuf message, which protobuf 7 does not have as an attribute."""
+    """Return the label of a field of a protobuf message, which protobuf 7 does not have as an attribute."""
     repeated = field.is_repeated if hasattr(field, "is_repeated") else field.label == field.LABEL_REPEATED
     if repeated:
         return int(field.LABEL_REPEATED)
@@ -121,7 +121,7 @@ class Elements:
         self._array = array
 
     def __getitem__(self, index: Any) -> Any:
-        """The elements at an index."""
+        """Return the elements at an index."""
         return self._array[index]
 
     def __setitem__(self, index: Any, value: Any) -> None:
@@ -136,17 +136,17 @@ class Elements:
 
 
 def elements(container: Any) -> Any:
-    """What rewritten assignments assign to: the container itself, unless it is an array."""
+    """Return what rewritten assignments assign to: the container itself, unless it is an array."""
     return Elements(container) if type(container) is np.ndarray else container
 
 
 def single(value: Any) -> Any:
-    """A value, or the element of an array that has one, as ``int`` and ``float`` took them before NumPy 2.4."""
+    """Return a value, or the element of an array that has one, as ``int`` and ``float`` took them before NumPy 2.4."""
     return value.reshape(()) if type(value) is np.ndarray and value.ndim and value.size == 1 else value
 
 
 def array(*args: Any, **options: Any) -> Any:
-    """``numpy.array`` as before NumPy 2.
+    """Return an array as ``numpy.array`` did before NumPy 2.
 
     Integers that the type does not hold wrap around, ``copy=False`` copies where it must, and an object's ``__array__``
     need not have the parameter ``copy``.
@@ -163,7 +163,7 @@ def array(*args: Any, **options: Any) -> Any:
 
 
 def convert(dtype: Callable[[Any], Any], value: Any) -> Any:
-    """A scalar of a type of NumPy; an integer that the type does not hold wraps around, as before NumPy 2."""
+    """Return a scalar of a type of NumPy; an integer that the type does not hold wraps around, as before NumPy 2."""
     try:
         return dtype(value)
     except OverflowError:
@@ -199,7 +199,7 @@ def _is_scalar(value: Any) -> bool:
 
 
 def _weak(values: np.ndarray[Any, Any], scalar: np.generic[Any]) -> Any:
-    """The scalar in the type of an array, if that is of the same or a higher category and holds it."""
+    """Return the scalar in the type of an array, if that is of the same or a higher category and holds it."""
     kinds = _CATEGORIES.get(values.dtype.kind, -1), _CATEGORIES.get(scalar.dtype.kind, 4)
     if not values.ndim or kinds[0] < kinds[1] or values.dtype == scalar.dtype:
         return scalar

@@ -28,7 +28,7 @@ _REWRITERS: Final = ("rewrites.py", "syntax.py", "finder.py")
 
 
 def cached_code(source: str, path: str, compile_source: Callable[[str, str], CodeType]) -> CodeType:
-    """The code of ``compile_source(source, path)``, from the cache if it is there; else it is added."""
+    """Return the code of ``compile_source(source, path)``, from the cache if it is there; else it is added."""
     if not hasattr(os, "geteuid"):  # who owns a file is not known
         return compile_source(source, path)
     key = _digest(_rewrites(), path.encode("utf-8", "surrogatepass"), source.encode("utf-8", "surrogatepass"))
@@ -46,7 +46,7 @@ def cached_code(source: str, path: str, compile_source: Callable[[str, str], Cod
 
 
 def _unmarshal(content: bytes) -> CodeType | None:
-    """The code that this user wrote; None if the file is cut off."""
+    """Return the code that this user wrote; None if the file is cut off."""
     try:
         code = marshal.loads(content)  # noqa: S302 - only this user can have written it
     except (EOFError, TypeError, ValueError):
@@ -56,7 +56,7 @@ def _unmarshal(content: bytes) -> CodeType | None:
 
 @cache
 def _rewrites() -> bytes:
-    """A digest of the interpreter and of the rewrites."""
+    """Return a digest of the interpreter and of the rewrites."""
     rewriters = files("caffe2_compat.hook")
     texts = [rewriters.joinpath(name).read_bytes() for name in _REWRITERS]
     return _digest(sys.version.encode(), importlib.util.MAGIC_NUMBER, bytes([sys.flags.optimize]), *texts)
@@ -70,7 +70,7 @@ def _digest(*parts: bytes) -> bytes:
 
 
 def _private_folder() -> Path:
-    """The folder of compiled code, made if need be. Raises OSError if others can write to it."""
+    """Return the folder of compiled code, made if need be. Raises OSError if others can write to it."""
     folder = user_cache("compiled")
     folder.parent.mkdir(parents=True, exist_ok=True)
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -85,7 +85,7 @@ def _is_own(status: os.stat_result) -> bool:
 
 
 def _read_own(path: Path) -> bytes | None:
-    """The content of a file; None if it does not exist or others can write to it."""
+    """Return the content of a file; None if it does not exist or others can write to it."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:

@@ -85,12 +85,12 @@ class SourceLoader(importlib.abc.InspectLoader):
         self._source = importlib.util.decode_source(content)
 
     def get_source(self, fullname: str) -> str:
-        """The file as it is, for tracebacks; the rewrites do not move lines."""
+        """Return the file as it is, for tracebacks; the rewrites do not move lines."""
         del fullname
         return self._source
 
     def get_code(self, fullname: str) -> CodeType:
-        """The code of the rewritten file."""
+        """Return the code of the rewritten file."""
         del fullname
         return cached_code(self._source, self.path, compile_source)
 
@@ -138,7 +138,7 @@ class ProgramLoader(importlib.machinery.SourceFileLoader):
     """Loads a module of the program; without the compiled code of the file as it is."""
 
     def get_code(self, fullname: str) -> CodeType:
-        """The code of the rewritten file."""
+        """Return the code of the rewritten file."""
         return cached_code(self.get_source(fullname) or "", self.path, compile_source)
 
     def exec_module(self, module: ModuleType) -> None:

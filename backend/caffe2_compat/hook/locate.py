@@ -26,7 +26,7 @@ class Sources(Protocol):
     root: Path
 
     def read(self, path: str) -> bytes | None:
-        """The content of a file; None if it does not exist."""
+        """Return the content of a file; None if it does not exist."""
         ...
 
     def is_folder(self, path: str) -> bool:
@@ -41,7 +41,7 @@ class FolderSources:
         self.root = root
 
     def read(self, path: str) -> bytes | None:
-        """The content of a file; None if it does not exist."""
+        """Return the content of a file; None if it does not exist."""
         try:
             return (self.root / path).read_bytes()
         except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
@@ -62,7 +62,7 @@ class WheelSources:
         self._folders = frozenset(str(parent) for name in self._files for parent in Path(name).parents)
 
     def read(self, path: str) -> bytes | None:
-        """The content of a file; None if it does not exist."""
+        """Return the content of a file; None if it does not exist."""
         if path not in self._files:
             return None
         with zipfile.ZipFile(self.root) as archive:
@@ -102,7 +102,7 @@ def _copy(path: Path) -> Sources | None:
 
 
 def _roots(path: Path) -> Iterator[Path]:
-    """Folders that may contain ``caffe2``, for a folder that a user names."""
+    """Yield the folders that may contain ``caffe2``, for a folder that a user names."""
     yield path
     if path.name in ("caffe2", "torch"):
         yield path.parent

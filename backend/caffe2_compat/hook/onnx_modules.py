@@ -35,12 +35,12 @@ class Caffe2Frontend:
 
     @classmethod
     def caffe2_net_to_onnx_graph(cls, *args: Any, **options: Any) -> onnx.GraphProto:
-        """The graph of :meth:`caffe2_net_to_onnx_model`."""
+        """Return the graph of :meth:`caffe2_net_to_onnx_model`."""
         return cls.caffe2_net_to_onnx_model(*args, **options).graph
 
     @classmethod
     def caffe2_init_net_to_initializer(cls, init_net: Any) -> list[onnx.TensorProto]:
-        """What an init net makes, by name."""
+        """Return what an init net makes, by name."""
         workspace = Workspace()
         workspace.run_net_once(init_net)
         names = sorted({name for op in init_net.op for name in op.output})
@@ -92,7 +92,7 @@ def _imported(model: onnx.ModelProto, device: str, *, foreign: Any) -> Model:
 
 
 def _named(imported: Model, model: onnx.ModelProto) -> NetDef:
-    """The predict net, under the name that Caffe2 gives it."""
+    """Return the predict net, under the name that Caffe2 gives it."""
     net = NetDef()
     net.CopyFrom(imported.predict_net)
     net.name = f"{model.graph.name}_predict"
@@ -112,12 +112,12 @@ def _dtype(element_type: int) -> Any:
 
 
 def frontend_names() -> dict[str, Any]:
-    """The contents of ``caffe2.python.onnx.frontend``."""
+    """Return the contents of ``caffe2.python.onnx.frontend``."""
     functions = ("caffe2_net_to_onnx_graph", "caffe2_net_to_onnx_model", "caffe2_init_net_to_initializer")
     return {"Caffe2Frontend": Caffe2Frontend, **{name: getattr(Caffe2Frontend, name) for name in functions}}
 
 
 def backend_names() -> dict[str, Any]:
-    """The contents of ``caffe2.python.onnx.backend``."""
+    """Return the contents of ``caffe2.python.onnx.backend``."""
     functions = ("prepare", "run_node", "run_model", "supports_device", "is_compatible", "onnx_graph_to_caffe2_net")
     return {"Caffe2Backend": Caffe2Backend, **{name: getattr(Caffe2Backend, name) for name in functions}}

@@ -50,7 +50,7 @@ _SHORT_DEVICES: Final = ("CPU", "CUDA", "MKLDNN", "OPENGL", "OPENCL", "IDEEP", "
 
 
 def proto_modules() -> dict[str, dict[str, Any]]:
-    """The contents of the modules ``caffe2.proto.*`` by the last part of their names."""
+    """Return the contents of the modules ``caffe2.proto.*`` by the last part of their names."""
     modules = {f"{name}_pb2": _messages(name) for name in _FILES}
     modules["caffe2_legacy_pb2"] |= _LEGACY_PADDING
     short = {name: getattr(caffe2_pb2, f"PROTO_{name}") for name in _SHORT_DEVICES}
@@ -66,7 +66,7 @@ def _public(module: Any) -> dict[str, Any]:
 
 @cache
 def _messages(name: str) -> dict[str, Any]:
-    """The message classes of a file, made from descriptors."""
+    """Return the message classes of a file, made from descriptors."""
     package = "caffe2_bridge.proto.python"
     file = descriptor_pb2.FileDescriptorProto(name=f"caffe2_bridge/proto/python/{name}.proto", package=package)
     file.syntax = "proto2"

@@ -69,7 +69,7 @@ def _is_of_numpy(function: ast.expr, name: str) -> bool:
 
 
 def _name(*path: str) -> ast.expr:
-    """Something of the module ``compat``."""
+    """Return the expression of something of the module ``compat``."""
     found: ast.expr = ast.Name(NAME, ast.Load())
     for name in path:
         found = ast.Attribute(found, name, ast.Load())
@@ -77,7 +77,7 @@ def _name(*path: str) -> ast.expr:
 
 
 def _call(place: ast.expr, name: str, *arguments: ast.expr) -> ast.expr:
-    """A call of a function of the module ``compat``, at the location of another expression."""
+    """Return a call of a function of the module ``compat``, at the location of another expression."""
     return _located(ast.Call(_name(name), list(arguments), []), place)
 
 

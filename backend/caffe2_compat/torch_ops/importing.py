@@ -53,7 +53,7 @@ class _TorchLoader(importlib.abc.Loader):
         self._loader = loader
 
     def __getattr__(self, name: str) -> Any:
-        """What else the loader can do."""
+        """Return what else the loader can do."""
         return getattr(self._loader, name)
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:

@@ -61,7 +61,7 @@ def _holds_tensors(value: Any) -> bool:
 
 
 def _fetched(workspace: Workspace, name: str) -> torch.Tensor:
-    """A result as a tensor; an optional one that the operator did not compute is empty."""
+    """Return a result as a tensor; an optional one that the operator did not compute is empty."""
     try:
         value = workspace.fetch(name, on_device=True)
     except RunError:
@@ -73,7 +73,7 @@ def _fetched(workspace: Workspace, name: str) -> torch.Tensor:
 
 
 def _alias(tensor: torch.Tensor, name: str, is_backward: bool = False) -> torch.Tensor:
-    """AliasWithName: a tensor that shares its elements with another one."""
+    """Return a tensor that shares its elements with another one (AliasWithName)."""
     del name, is_backward
     return tensor.view_as(tensor)
 

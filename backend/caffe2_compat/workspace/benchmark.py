@@ -51,7 +51,7 @@ def BenchmarkNet(net: object, warmup_runs: int, main_runs: int, run_individual: 
 
 
 def _operator_times(net: NetDef, runs: int) -> list[float]:
-    """Milliseconds per run of each operator, run in order, one at a time; the first round, which converts, is extra."""
+    """Return the milliseconds per run of each operator, run one at a time in order, after a round that converts."""
     operators = [with_net_device(op, net) for op in net.op]
     times = [0.0] * len(operators)
     for turn in range(runs + 1):

@@ -66,14 +66,14 @@ def FetchInt8Blob(name: object) -> Int8Tensor:
 
 
 def FetchInt8BlobRealVal(name: object) -> Array:
-    """The dequantized values of an Int8 blob, float32."""
+    """Return the dequantized values of an Int8 blob, float32."""
     blob = FetchInt8Blob(name)
     reals: Array = ((blob.data.astype("float32") - blob.zero_point) * blob.scale).astype("float32")
     return reals
 
 
 def FetchTorch(name: object) -> Any:
-    """A torch tensor with a copy of a blob's values; a blob on a GPU stays there and shares its memory.
+    """Return a torch tensor with a copy of a blob's values; a blob on a GPU stays there and shares its memory.
 
     Raises RunError if torch is not installed or the blob is not a tensor of numbers.
     """
@@ -95,7 +95,7 @@ def FeedTorch(name: object, tensor: Any) -> bool:
 
 
 def Blobs() -> list[str]:
-    """The names of all blobs."""
+    """Return the names of all blobs."""
     return current().blobs()
 
 
@@ -143,7 +143,7 @@ _STRING_BYTES = 8  # the size that Caffe2 counts for the object of a string, bes
 
 
 def GetBlobSizeBytes(name: object) -> int:
-    """The size of a tensor's elements in bytes; 0 for a text, an Int8 tensor, and a blob without a value.
+    """Return the size of a tensor's elements in bytes; 0 for a text, an Int8 tensor, and a blob without a value.
 
     A string counts its characters and 8 bytes. Raises NoBlobError if the blob does not exist.
     """
@@ -167,7 +167,7 @@ class BlobDict:
         FeedBlob(name, value)
 
     def __len__(self) -> int:
-        """The number of blobs."""
+        """Return the number of blobs."""
         return len(Blobs())
 
     def __iter__(self) -> Iterator[str]:

@@ -25,30 +25,30 @@ def claimed_shapes(op: OperatorDef, known: Mapping[str, Known]) -> dict[str, Kno
 
 
 def _identical(_op: OpView, inputs: Shapes) -> Iterable[Known | None]:
-    """Of the first input."""
+    """Return the shape and type of the first input."""
     return inputs[:1]
 
 
 def _gather_ranges(_op: OpView, inputs: Shapes) -> Iterable[Known | None]:
-    """All elements, as many as the ranges can select; and their number by row of ranges."""
+    """Return the shapes of all elements, as many as the ranges can select, and of their number by row of ranges."""
     (data, dtype), (ranges, _) = inputs[:2]
     return (data, dtype), (ranges[:1], TensorProto.INT32)
 
 
 def _batch_bucket_one_hot(_op: OpView, inputs: Shapes) -> Iterable[Known | None]:
-    """One column for each boundary, and one more for each column of the data."""
+    """Return the shape of one column for each boundary, and one more for each column of the data."""
     (data, _), (lengths, _), (boundaries, _) = inputs[:3]
     return (([data[0], lengths[0] + boundaries[0]], TensorProto.FLOAT),)
 
 
 def _dot_product_with_padding(_op: OpView, inputs: Shapes) -> Iterable[Known | None]:
-    """One number a row; the operator takes a vector for a column."""
+    """Return the shape of one number a row; the operator takes a vector for a column."""
     shape, dtype = inputs[0]
     return ((shape[:1], dtype),)
 
 
 def _concat(op: OpView, inputs: Shapes) -> Iterable[Known | None]:
-    """With ``order`` and ``add_axis``, which the operator reads only with ``axis``: another axis. Otherwise nothing."""
+    """Return a shape with another axis for ``order`` and ``add_axis``, read only with ``axis``; else nothing."""
     if not op.args.flag("add_axis", default=False) or "axis" in op.args:
         return ()
     shape, dtype = inputs[0]
@@ -57,13 +57,13 @@ def _concat(op: OpView, inputs: Shapes) -> Iterable[Known | None]:
 
 
 def _unique(_op: OpView, inputs: Shapes) -> Iterable[Known | None]:
-    """How many elements differ is known of none and of one; their indices have the shape of the input."""
+    """Return the shapes of distinct elements, whose number is known of none and of one, and of their indices."""
     shape, dtype = inputs[0]
     return (shape, dtype) if shape in ([0], [1]) else None, (shape, TensorProto.INT32)
 
 
 def _learning_rate(_op: OpView, inputs: Shapes) -> Iterable[Known | None]:
-    """The shape of the iteration number, of which the operator makes one number."""
+    """Return the shape of the iteration number, though the operator makes one number of it."""
     return ((inputs[0][0], TensorProto.FLOAT),)
 
 

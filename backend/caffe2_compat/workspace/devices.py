@@ -23,51 +23,51 @@ _UNKNOWN_NODE: Final = -1  # Caffe2's answer where it was built without NUMA
 
 
 def NumCudaDevices() -> int:
-    """How many CUDA devices onnxruntime can use."""
+    """Return how many CUDA devices onnxruntime can use."""
     return cuda_devices()
 
 
 def NumGpuDevices() -> int:
-    """How many GPUs onnxruntime can use."""
+    """Return how many GPUs onnxruntime can use."""
     return cuda_devices()
 
 
 def GetCUDAVersion() -> int:
-    """The CUDA version that the driver supports, as 1000 * major + 10 * minor; 0 without GPUs."""
+    """Return the CUDA version that the driver supports, as 1000 * major + 10 * minor; 0 without GPUs."""
     return driver_version() if cuda_devices() else 0
 
 
 def GetCuDNNVersion() -> int:
-    """The version of the installed cuDNN, as cuDNN encodes it; 0 without GPUs."""
+    """Return the version of the installed cuDNN, as cuDNN encodes it; 0 without GPUs."""
     return cudnn_version() if cuda_devices() else 0
 
 
 def GetDeviceProperties(deviceid: int) -> dict[str, Any] | None:
-    """Name, compute capability (major, minor) and memory in bytes (totalGlobalMem) of a GPU; None without GPUs."""
+    """Return name, compute capability (major, minor) and memory (totalGlobalMem, bytes) of a GPU; None without."""
     return device_properties(deviceid) if cuda_devices() else None
 
 
 def GetGPUMemoryInfo(deviceid: int = 0) -> tuple[int, int] | None:
-    """Free and total memory of a GPU in bytes; None without GPUs."""
+    """Return free and total memory of a GPU in bytes; None without GPUs."""
     return memory_info(deviceid) if cuda_devices() else None
 
 
 def GetGpuPeerAccessPattern() -> npt.NDArray[Any]:
-    """For each pair of GPUs, whether the first can access the memory of the second; empty without GPUs."""
+    """Return for each pair of GPUs whether the first can access the memory of the second; empty without GPUs."""
     return np.asarray(peer_access() if cuda_devices() else [])
 
 
 def IsNUMAEnabled() -> bool:
-    """False: memory is not bound to NUMA nodes."""
+    """Return False: memory is not bound to NUMA nodes."""
     return False
 
 
 def GetNumNUMANodes() -> int:
-    """-1, Caffe2's answer where it was built without NUMA."""
+    """Return -1, Caffe2's answer where it was built without NUMA."""
     return _UNKNOWN_NODE
 
 
 def GetBlobNUMANode(name: object) -> int:
-    """-1, Caffe2's answer where it was built without NUMA."""
+    """Return -1, Caffe2's answer where it was built without NUMA."""
     del name
     return _UNKNOWN_NODE

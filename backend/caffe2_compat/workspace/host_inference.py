@@ -12,7 +12,7 @@ Known = tuple[list[int], int]  # shape and Caffe2's data type
 
 
 def infer_host_operator(op: OperatorDef, known: Mapping[str, Known]) -> dict[str, Known] | None:
-    """The outputs of a host operator that Caffe2 infers; None for operators of other types.
+    """Return the outputs of a host operator that Caffe2 infers; None for operators of other types.
 
     Inputs need not be known: objects never are.
     """
@@ -26,12 +26,12 @@ def infer_host_operator(op: OperatorDef, known: Mapping[str, Known]) -> dict[str
 
 
 def _count(op: OpView, _: Mapping[str, Known]) -> dict[str, Known]:
-    """An int64 without dims; for IndexGet, whose numbers have the shape of the keys, Caffe2 claims so, too."""
+    """Return an int64 without dims; for IndexGet, whose numbers have the shape of the keys, Caffe2 claims so, too."""
     return {op.outputs[0]: ([], TensorProto.INT64)}
 
 
 def _last_rows(op: OpView, known: Mapping[str, Known]) -> dict[str, Known]:
-    """The full ring."""
+    """Return the shape of the full ring."""
     rows = known.get(op.inputs[2])
     found = {op.outputs[1]: known[op.inputs[1]]} if op.inputs[1] in known else {}
     if rows is not None and rows[0]:

@@ -42,7 +42,7 @@ def StopImmediate() -> None:
 
 
 def ImmediateBlobs() -> list[str]:
-    """The names of the blobs of immediate mode."""
+    """Return the names of the blobs of immediate mode."""
     with WorkspaceGuard(_WORKSPACE):
         return Blobs()
 

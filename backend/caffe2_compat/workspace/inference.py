@@ -77,7 +77,7 @@ def InferShapesAndTypes(
 
 
 def _of_variables(op: OperatorDef, known: Mapping[str, Known]) -> dict[str, Known]:
-    """Those of an operator's outputs that are named as gradients of known blobs, which have the same shapes."""
+    """Return those of an operator's outputs that are named as gradients of known blobs, which have the same shapes."""
     if not op.is_gradient_op or any(name not in known for name in op.input):
         return {}
     variables = {name: name.removesuffix(_GRADIENT) for name in op.output if name.endswith(_GRADIENT)}
@@ -85,7 +85,7 @@ def _of_variables(op: OperatorDef, known: Mapping[str, Known]) -> dict[str, Know
 
 
 def _restored(op: OperatorDef, joined: Mapping[str, Sequence[Known]]) -> dict[str, Known]:
-    """The outputs of the gradient of a Concat or a Reshape, which reads what that one noted of its inputs."""
+    """Return the outputs of the gradient of a Concat or a Reshape, which reads what that one noted of its inputs."""
     if not op.is_gradient_op or op.type not in _RESTORING or len(op.input) != _RESTORED_INPUTS:
         return {}
     return dict(zip(op.output, joined.get(op.input[1], ()), strict=False))
@@ -144,7 +144,7 @@ def _infer(op: OperatorDef, known: Mapping[str, Known]) -> dict[str, Known]:
 
 
 def _declared(op: OperatorDef) -> dict[str, Known]:
-    """The output of a fill that does not run, by its arguments: Caffe2 infers ConstantFill of float16, too."""
+    """Return the output of a fill that does not run, by its arguments: Caffe2 infers ConstantFill of float16, too."""
     args = OpView(op, 0).args
     try:
         shape, dtype = args.integers("shape", default=()), args.integer("dtype", default=TensorProto.FLOAT)
@@ -155,7 +155,7 @@ def _declared(op: OperatorDef) -> dict[str, Known]:
 
 
 def _static(value: ir.Value) -> Known | None:
-    """The shape and type of a value; None unless both are known."""
+    """Return the shape and type of a value; None unless both are known."""
     dtype = _CAFFE2_TYPES.get(value.dtype) if value.dtype is not None else None
     if dtype is None or value.shape is None or not all(isinstance(dim, int) for dim in value.shape):
         return None

@@ -21,12 +21,12 @@ _device: list[str | None] = [None]
 
 
 def current() -> Workspace:
-    """The current workspace, for everything that Caffe2's functions do not cover."""
+    """Return the current workspace, for everything that Caffe2's functions do not cover."""
     return _unnamed[0] if _unnamed else _workspaces[_current[0]]
 
 
 def CurrentWorkspace() -> str:
-    """The name of the current workspace."""
+    """Return the name of the current workspace."""
     return _current[0]
 
 
@@ -62,7 +62,7 @@ def CreateChildWorkspace(parent: str, child: str) -> None:
 
 
 def Workspaces() -> list[str]:
-    """The names of all workspaces."""
+    """Return the names of all workspaces."""
     with _lock:
         return list(_workspaces)
 
@@ -94,12 +94,12 @@ def SetDevice(device: str | None) -> None:
 
 
 def chosen_device() -> str | None:
-    """The device that :func:`SetDevice` chose."""
+    """Return the device that :func:`SetDevice` chose."""
     return _device[0]
 
 
 def RootFolder() -> str:
-    """The root folder of the current workspace, ``.`` at first: where operators find relative paths of files."""
+    """Return the root folder of the current workspace, ``.`` at first: where operators find relative paths of files."""
     return current().root_folder
 
 

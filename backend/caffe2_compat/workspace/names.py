@@ -29,12 +29,12 @@ def StringifyProto(obj: Any) -> str | bytes:
 
 
 def StringifyBlobName(name: Any) -> str:
-    """The name of a blob, given as a text or a BlobReference. Raises AssertionError for other objects, as in Caffe2."""
+    """Return the name of a blob, given as text or BlobReference. Raises AssertionError for others, as in Caffe2."""
     return _text(name, _BLOBS, "BlobReference")
 
 
 def StringifyNetName(name: Any) -> str:
-    """The name of a net, given as a text or a net. Raises AssertionError for any other object, as in Caffe2."""
+    """Return the name of a net, given as a text or a net. Raises AssertionError for any other object, as in Caffe2."""
     return _text(name, _NETS, "Net")
 
 
@@ -49,7 +49,7 @@ def _text(name: Any, types: tuple[str, ...], expected: str) -> str:
 
 
 def GetNetName(net: Any) -> str:
-    """The name of a net: of an object with ``Name()``, or a NetDef; a text is returned unchanged.
+    """Return the name of a net: of an object with ``Name()``, or a NetDef; a text is returned unchanged.
 
     Raises TypeError for any other object.
     """

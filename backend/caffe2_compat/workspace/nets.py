@@ -41,7 +41,7 @@ def CreateNet(net: Net, overwrite: bool = False, input_blobs: Iterable[object] |
 
 
 def Nets() -> list[str]:
-    """The names of the nets that were created."""
+    """Return the names of the nets that were created."""
     return current().nets()
 
 
@@ -88,7 +88,7 @@ def RunOperatorsOnce(operators: Iterable[Message | bytes]) -> bool:
 
 
 def RegisteredOperators() -> list[str]:
-    """The operator types that can be run."""
+    """Return the operator types that can be run."""
     converted = {op_type for types in supported_operators().values() for op_type in types}
     return sorted(converted.union(HOST_OPERATORS))
 
@@ -115,5 +115,5 @@ def ClearGlobalNetObserver() -> None:
 
 
 def GetStats() -> dict[str, int]:
-    """The statistics that operators exported: numbers by name."""
+    """Return the statistics that operators exported: numbers by name."""
     return {one.key: one.value for one in GLOBAL_STATISTICS.export(reset=False)}

@@ -71,7 +71,7 @@ def _plan(given: Any) -> PlanDef:
 
 
 def _plan_of_step(step: Any) -> PlanDef:
-    """A plan of one ``core.ExecutionStep`` and the nets that it and its substeps run."""
+    """Return a plan of one ``core.ExecutionStep`` and the nets that it and its substeps run."""
     plan = PlanDef(name=step.Name())
     plan.execution_step.append(ExecutionStep.FromString(step.Proto().SerializeToString()))
     for net in step.Nets():

@@ -33,7 +33,7 @@ def noting_failures(workspace: Workspace, net: NetDef | None) -> Iterator[None]:
 
 
 def _by_node(message: str, net: NetDef | None) -> int:
-    """The index of the operator whose ONNX node a message names."""
+    """Return the index of the operator whose ONNX node a message names."""
     node = _NODE.search(message)
     if node is None or net is None:
         return _UNKNOWN
@@ -41,5 +41,5 @@ def _by_node(message: str, net: NetDef | None) -> int:
 
 
 def last_failed_operator(workspace: Workspace) -> int:
-    """The index, in its net, of the operator that failed last; -1 if it is not known."""
+    """Return the index, in its net, of the operator that failed last; -1 if it is not known."""
     return _failed.get(workspace, _UNKNOWN)

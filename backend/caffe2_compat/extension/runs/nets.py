@@ -44,7 +44,7 @@ def delete_net(name: Any) -> bool:
 
 
 def nets() -> list[str]:
-    """The names of the nets that were created."""
+    """Return the names of the nets that were created."""
     return current().nets()
 
 

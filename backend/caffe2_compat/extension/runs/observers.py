@@ -32,15 +32,15 @@ class Observer:
         self._seconds += seconds
 
     def average_time(self) -> float:
-        """Milliseconds per run."""
+        """Return the milliseconds per run."""
         return self._seconds * _MILLISECONDS / max(self._runs, 1)
 
     def average_time_children(self) -> float:
-        """Milliseconds per operator and run: operators are not measured apart, as they run as one session."""
+        """Return the milliseconds per operator and run: operators are not measured apart, but run as one session."""
         return self.average_time() / max(self._operators, 1)
 
     def debug_info(self) -> str:
-        """How often operators ran."""
+        """Return how often operators ran."""
         return f"This operator runs {self._runs * self._operators} times."
 
 
@@ -71,7 +71,7 @@ def remove_observer_from_net(net_name: Any, observer: Observer) -> None:
 
 
 def num_observers_on_net(net_name: Any) -> int:
-    """How many observers a net has. Raises RunError if it does not exist."""
+    """Return how many observers a net has. Raises RunError if it does not exist."""
     return len(_of(text(net_name)))
 
 

@@ -18,7 +18,7 @@ __all__ = ["Blob"]
 
 
 def text(name: Any) -> str:
-    """A name, which Caffe2's Python gives as text, bytes or a reference to a blob."""
+    """Return a name, which Caffe2's Python gives as text, bytes or a reference to a blob."""
     return name.decode() if isinstance(name, bytes) else str(name)
 
 
@@ -83,13 +83,13 @@ class Blob:
         return isinstance(value, np.ndarray | DeviceTensor)
 
     def tensor(self) -> TensorCPU:
-        """The tensor; an empty one is made if the blob does not hold one."""
+        """Return the tensor; an empty one is made if the blob does not hold one."""
         if not self.is_tensor():
             self.workspace.feed(self.name, np.empty(0, np.float32))
         return TensorCPU(WorkspaceElements(self.workspace, self.name))
 
     def as_tensor(self) -> TensorCPU:
-        """The tensor. Raises RunError if the blob does not hold one."""
+        """Return the tensor. Raises RunError if the blob does not hold one."""
         if not self.is_tensor():
             raise RunError(f"blob {self.name!r} is not a tensor")
         return TensorCPU(WorkspaceElements(self.workspace, self.name))
@@ -121,7 +121,7 @@ class WorkspaceElements:
         self._name = name
 
     def load(self) -> Array:
-        """The elements themselves."""
+        """Return the elements themselves."""
         return self._workspace.host_array(self._name)
 
     def store(self, array: Array) -> None:
@@ -129,5 +129,5 @@ class WorkspaceElements:
         self._workspace.feed(self._name, array)
 
     def torch_tensor(self) -> Any:
-        """A torch tensor that shares the elements."""
+        """Return a torch tensor that shares the elements."""
         return fetch_torch(self._workspace, self._name)

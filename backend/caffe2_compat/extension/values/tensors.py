@@ -20,7 +20,7 @@ class Elements(Protocol):
     """Where a tensor's elements are."""
 
     def load(self) -> Array:
-        """The elements themselves."""
+        """Return the elements themselves."""
         ...
 
     def store(self, array: Array) -> None:
@@ -28,7 +28,7 @@ class Elements(Protocol):
         ...
 
     def torch_tensor(self) -> Any:
-        """A torch tensor that shares the elements."""
+        """Return a torch tensor that shares the elements."""
         ...
 
 

@@ -46,7 +46,7 @@ def feed_torch(workspace: Workspace, name: str, tensor: Any) -> None:
 
 
 def fetch_torch(workspace: Workspace, name: str) -> Any:
-    """A torch tensor that shares the elements of a blob with it."""
+    """Return a torch tensor that shares the elements of a blob with it."""
     import torch
 
     link = _links.get(workspace, {}).get(name)
@@ -61,7 +61,7 @@ def fetch_torch(workspace: Workspace, name: str) -> Any:
 
 
 def _written(workspace: Workspace, name: str) -> Any:
-    """The value of a blob as a torch tensor; None if it is not a tensor of numbers."""
+    """Return the value of a blob as a torch tensor; None if it is not a tensor of numbers."""
     import torch
 
     try:
