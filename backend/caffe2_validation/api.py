@@ -120,7 +120,7 @@ def run_validation(
     options: ValidationOptions = DEFAULTS,
     progress: Progress = silent,
 ) -> ValidationReport:
-    """:func:`validate` with its options in one object; ``progress`` is called with the name of each stage."""
+    """Do as :func:`validate` with its options in one object; call ``progress`` with the name of each stage."""
     start = time.perf_counter()
     own, own_notes = _read(model, options)
     runtimes, missing = select_runtimes(options, "caffe2" if isinstance(own, Model) else "onnx")
@@ -205,7 +205,7 @@ def synthesize(model: ModelLike, options: ValidationOptions = DEFAULTS) -> Gener
 
 
 def _read(model: ModelLike, options: ValidationOptions) -> tuple[AnyModel, list[str]]:
-    """A model with the chosen outputs, an init net found by its contents and its random fills drawn; and notes."""
+    """Return a model with the chosen outputs, an init net found by content and random fills drawn; and notes."""
     found = with_outputs(read_model(model), options.outputs)
     if not isinstance(found, Model):
         return describe_proto(found, {name: tensor_info(name, spec) for name, spec in options.described.items()}), []
@@ -226,14 +226,14 @@ def _require_known(batches: Sequence[Mapping[str, Any]], *models: AnyModel | Non
 
 
 def _step_forms(step: TrainingStep, generated: Generated) -> Forms:
-    """One training step in both forms, exported for inputs like the generated ones."""
+    """Return one training step in both forms, exported for inputs like the generated ones."""
     before = generated.forms
     made = {**generated.cases[0].inputs, **step.initial}
     return Forms(step.model, {**before.described, **step.described}, made, before.recurrent)
 
 
 def _other_step(other: Forms | None) -> Forms | None:
-    """The same for the second model, if it trains too."""
+    """Return the same for the second model, if it trains too."""
     step = None if other is None else training_step(other.model)
     if other is None or step is None:
         return other
@@ -241,7 +241,7 @@ def _other_step(other: Forms | None) -> Forms | None:
 
 
 def _diagnostics(*models: Forms | None) -> Iterator[str]:
-    """Warnings and notes of the conversions of the models that are compared, and of the nets that are not converted."""
+    """Yield warnings and notes of the conversions of the compared models, and of the nets that are not converted."""
     for forms in models:
         if forms is not None:
             net = forms.model.predict_net if isinstance(forms.model, Model) else NetDef()
@@ -249,7 +249,7 @@ def _diagnostics(*models: Forms | None) -> Iterator[str]:
 
 
 def _probe(reference: Runtime, forms: Forms) -> Callable[[Case], str] | None:
-    """A function that returns why the reference refuses a case of the net; None if the reference does not run nets."""
+    """Return a function that tells why the reference refuses a case of the net; None if it does not run nets."""
     model = forms.model
     if reference.form != "caffe2" or not isinstance(model, Model):
         return None
@@ -265,7 +265,7 @@ def _probe(reference: Runtime, forms: Forms) -> Callable[[Case], str] | None:
 
 
 def _outputs(forms: Forms) -> tuple[str, ...]:
-    """The names of the model's outputs: the declared ones, else those of its export."""
+    """Return the names of the model's outputs: the declared ones, else those of its export."""
     model = forms.model
     if isinstance(model, Model) and model.outputs:
         return model.outputs

@@ -87,7 +87,7 @@ def _certify(model: Model, net: NetView, op: OpView) -> Certificate:
 
 
 def _cut(model: Model, net: NetView, op: OpView) -> Model:
-    """The operator alone, with the fully connected layer that computes its input sequence, if there is one."""
+    """Return the operator alone, with the fully connected layer that computes its input sequence, if there is one."""
     made = next((o for o in reversed(net.ops[: op.index]) if op.inputs[0] in o.outputs), None)
     ops = [made] if made is not None and made.type == "FC" else []
     small = NetDef(name=net.name, op=[o.proto for o in (*ops, op)])
@@ -99,7 +99,7 @@ def _cut(model: Model, net: NetView, op: OpView) -> Model:
 
 
 def _described(model: Model, op: OpView, rank: int) -> Described:
-    """The inputs of the cut: the sequence, initial states of the given rank, and lengths."""
+    """Return the inputs of the cut: the sequence, initial states of the given rank, and lengths."""
     parameters = model.init.parameters
     features = _features(model, op)
     states = {op.inputs[i] for i in RecurrentNetwork(op).initial_ids}
@@ -117,7 +117,7 @@ def _described(model: Model, op: OpView, rank: int) -> Described:
 
 
 def _features(model: Model, op: OpView) -> tuple[int | str, int | str]:
-    """The features of the input sequence and of the states, from the parameters' shapes."""
+    """Return the features of the input sequence and of the states, from the parameters' shapes."""
     parameters = model.init.parameters
     matrices = [parameters[name].shape for name in op.inputs if name in parameters and len(parameters[name].shape) == 2]
     hidden = matrices[0][1] if matrices else "H"

@@ -42,7 +42,7 @@ def read_model(model: ModelLike, init: Location | None = None, databases: Locati
 
 
 def with_outputs(model: AnyModel, names: Sequence[str] | None) -> AnyModel:
-    """The model with these outputs instead of its own; of an ONNX model they must be among its outputs.
+    """Return the model with these outputs instead of its own; of an ONNX model they must be among its outputs.
 
     Raises OptionError if the model does not have an output of that name.
     """
@@ -60,7 +60,7 @@ def with_outputs(model: AnyModel, names: Sequence[str] | None) -> AnyModel:
 
 
 def with_inputs(model: AnyModel, names: Collection[str]) -> AnyModel:
-    """The model in which these are plain inputs, where they are parameters or inputs that have defaults.
+    """Return the model in which these are plain inputs, where they are parameters or inputs that have defaults.
 
     No conversion then takes them for constants.
     """
@@ -68,7 +68,7 @@ def with_inputs(model: AnyModel, names: Collection[str]) -> AnyModel:
 
 
 def known_inputs(model: AnyModel) -> tuple[Sequence[str], Collection[str]]:
-    """The inputs of a model, with those that have defaults, and the parameters that a value may replace."""
+    """Return the inputs of a model, with those that have defaults, and the parameters that a value may replace."""
     if isinstance(model, Model):
         return model.inputs, model.init.replaceable
     return tuple(value.name for value in model.graph.input), ()
@@ -132,7 +132,7 @@ class Forms:
         return self._sized
 
     def take(self, runtime: Runtime) -> AnyModel:
-        """The form that a runtime takes. Raises ConversionError."""
+        """Return the form that a runtime takes. Raises ConversionError."""
         return self.graph if runtime.form == "onnx" else self.net
 
     def _export(self, model: Model) -> onnx.ModelProto:
@@ -187,12 +187,12 @@ class Forms:
 
 
 def describe_value(value: Any, shape: tuple[int | None, ...] | None) -> tuple[Any, ...]:
-    """An input as :func:`caffe2_frontend.to_onnx` takes it."""
+    """Return an input as :func:`caffe2_frontend.to_onnx` takes it."""
     if isinstance(value, Int8Tensor):
         return value.data.dtype, shape, (value.scale, value.zero_point)
     return np.asarray(value).dtype, shape
 
 
 def shape_of(value: Any) -> tuple[int, ...]:
-    """The shape of an input."""
+    """Return the shape of an input."""
     return value.data.shape if isinstance(value, Int8Tensor) else np.asarray(value).shape

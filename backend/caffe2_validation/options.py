@@ -89,12 +89,12 @@ class ValidationOptions:
         object.__setattr__(self, "tolerances", with_tolerance(self.tolerances, self.rtol, self.atol))
 
     def to_json(self) -> str:
-        """The options of a fleet: those that are plain data."""
+        """Return the options of a fleet: those that are plain data."""
         return json.dumps({name: getattr(self, name) for name in _PLAIN}, sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> ValidationOptions:
-        """The inverse of :meth:`to_json`."""
+        """Invert :meth:`to_json`."""
         data = json.loads(text)
         return cls(**{known.name: data[known.name] for known in fields(cls) if known.name in data})
 

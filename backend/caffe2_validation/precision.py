@@ -80,7 +80,7 @@ def measure_precision(
 
 
 def _cast(inputs: Mapping[str, Any], dtypes: Mapping[str, ir.DataType | None]) -> dict[str, Any]:
-    """The inputs, float32 ones as float16 where the model has them so."""
+    """Return the inputs, float32 ones as float16 where the model has them so."""
     return {
         name: array.astype(np.float16) if dtypes.get(name) == ir.DataType.FLOAT16 else array
         for name, array in inputs.items()
@@ -88,7 +88,7 @@ def _cast(inputs: Mapping[str, Any], dtypes: Mapping[str, ir.DataType | None]) -
 
 
 def _compare(expected: Any, found: Any) -> tuple[float, float]:
-    """The largest difference of two arrays, and the largest magnitude of the first; infinite if shapes differ."""
+    """Return the largest difference of two arrays and the largest magnitude of the first; infinite if shapes differ."""
     if not isinstance(expected, np.ndarray) or expected.dtype.kind not in "fiub":
         return 0.0, 0.0
     if expected.shape != found.shape:

@@ -32,7 +32,7 @@ class BlobResult:
     outvoted: bool = False
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
+        """Return plain data for JSON."""
         head = {"case": self.case, "side": self.side, "name": self.name, "depth": self.depth, "output": self.is_output}
         return head | ({"outvoted": True} if self.outvoted else {}) | self.difference.to_dict()
 
@@ -57,7 +57,7 @@ class PairDifference:
     agrees: bool | None = None
 
     def __str__(self) -> str:
-        """A few characters: the largest difference, marked if they disagree; ``-`` if nothing was compared."""
+        """Return a few characters: the largest difference, marked if they disagree; ``-`` if nothing was compared."""
         if self.agrees is None:
             return "-"
         if self.worst is None:
@@ -106,7 +106,7 @@ class Divergence:
         return f"{operators}{step}: {self.blob!r}: {self.difference.reason}{cause} ({self.side}, {self.case})"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
+        """Return plain data for JSON."""
         return {
             "operator": self.operator, "type": self.op_type, "blob": self.blob, "iterations": list(self.iterations),
             "timestep": self.timestep, "case": self.case, "side": self.side, "folder": self.folder,
@@ -146,7 +146,7 @@ class OptimizationFault:
         return f"graph optimization, from level {self.level} on{by}{made}{taken} ({self.side}, {self.case})"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
+        """Return plain data for JSON."""
         return {
             "case": self.case, "side": self.side, "level": self.level, "optimizers": list(self.optimizers),
             "nodes": list(self.nodes), "removed": [list(pair) for pair in self.removed],
@@ -253,7 +253,7 @@ class ValidationReport:
         return f"Not compared with Caffe2 ({reason}).{scope}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
+        """Return plain data for JSON."""
         return {
             "schema": SCHEMA, "model": self.model, "verdict": self.verdict, "exit_code": self.exit_code,
             "compared_with_caffe2": self.compared_with_caffe2,
@@ -272,5 +272,5 @@ class ValidationReport:
         }  # fmt: skip
 
     def to_json(self) -> str:
-        """The report as JSON text."""
+        """Return the report as JSON text."""
         return json.dumps(self.to_dict(), indent=2)

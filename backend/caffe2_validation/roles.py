@@ -96,7 +96,7 @@ _REGIONS: Final = frozenset(["RoIAlign", "RoIPool", "RoIPoolF"])
 
 
 def find_roles(model: onnx.ModelProto | None, net: Model | None) -> dict[str, Role]:
-    """Roles of inputs by name: from the ONNX graph, and over them from the net."""
+    """Return the roles of inputs by name: from the ONNX graph, and over them from the net."""
     roles = {} if model is None else _graph_roles(model.graph)
     if net is not None:
         roles.update(_net_roles(net))
@@ -118,7 +118,7 @@ def _graph_roles(graph: onnx.GraphProto) -> dict[str, Role]:
 
 
 def _net_roles(model: Model) -> dict[str, Role]:
-    """Roles of blobs; a blob that is a copy of another hands its role on."""
+    """Return the roles of blobs; a blob that is a copy of another hands its role on."""
     roles: dict[str, Role] = {}
     same: dict[str, str] = {}
     parameters = model.init.parameters
@@ -137,7 +137,7 @@ def _net_roles(model: Model) -> dict[str, Role]:
 
 
 def op_roles(op: OpView, names: Sequence[str], shapes: Shapes) -> Iterator[tuple[str, Role]]:
-    """What an operator says of the values that it reads, the surest first.
+    """Yield what an operator says of the values that it reads, the surest first.
 
     Args:
         op: the operator.
@@ -164,7 +164,7 @@ def op_roles(op: OpView, names: Sequence[str], shapes: Shapes) -> Iterator[tuple
 
 
 def _lookup_roles(op: OpView, names: Sequence[str], shapes: Shapes) -> Iterator[tuple[str, Role]]:
-    """Tables, the indices into them, and the lengths of segments."""
+    """Yield the roles of tables, the indices into them, and the lengths of segments."""
     table, indices = _TABLES.get(op.type, (len(names), 0))
     rows = shapes(names[table]) if table < len(names) and indices < len(names) else None
     axis = 1 if op.type == "BatchGather" else 0

@@ -14,7 +14,7 @@ _CPU_TO_GPU: Final = {"onnxruntime-cpu": "onnxruntime-cuda"}
 
 
 def select_runtimes(options: ValidationOptions, form: Form) -> tuple[list[Runtime], dict[str, str]]:
-    """The runtimes, the reference first, and the reasons why default ones are missing.
+    """Return the runtimes, the reference first, and the reasons why default ones are missing.
 
     Args:
         options: of the validation.

@@ -50,7 +50,7 @@ class Side:
 def make_sides(
     first: Forms, second: Forms | None, runtimes: Sequence[Runtime], *, defaults: bool = False
 ) -> tuple[list[Side], list[Failure], dict[str, str]]:
-    """The sides, the reference first; those that could not be made, as their conversion failed, and optional such ones.
+    """Return the sides, the reference first; those whose conversion failed, and optional ones of these.
 
     Without a second model, the first one runs in every runtime; with one, each model in one runtime of its own form.
 
@@ -98,7 +98,7 @@ def make_sides(
 
 
 def _subject(forms: Forms, runtime: Runtime, name: str = "") -> str:
-    """What a runtime runs: the model of that name (one without a name by its form), its export or its import."""
+    """Return what a runtime runs: the model of that name (one without a name by its form), its export or its import."""
     of = f" of {name}" if name else ""
     if runtime.name in _EVALUATORS:
         net = name or "the net" if isinstance(forms.model, Model) else f"the import{of}"
@@ -115,7 +115,7 @@ def _runtime_of(forms: Forms, runtimes: Sequence[Runtime]) -> Runtime:
 
 
 def versions_of(sides: Sequence[Side]) -> dict[str, str]:
-    """Versions of the runtimes' parts by name; for a runtime that cannot be asked, why."""
+    """Return the versions of the runtimes' parts by name; for a runtime that cannot be asked, why."""
     found: dict[str, str] = {}
     for side in sides:
         try:

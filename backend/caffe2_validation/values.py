@@ -31,14 +31,14 @@ class Tolerance:
     scaled: bool = False
 
     def at_depth(self, depth: int) -> Tolerance:
-        """The tolerance after ``depth`` operators: rounding errors grow as a random walk, here at most eightfold."""
+        """Return the tolerance after ``depth`` operators: rounding errors grow as a random walk, at most eightfold."""
         if not self.grows:
             return self
         factor = min(math.sqrt(max(depth, 1)), _GROWS_UNTIL)
         return Tolerance(self.rtol * factor, self.atol * factor, scaled=self.scaled)
 
     def for_values(self, a: Array) -> Tolerance:
-        """The tolerance for a tensor, with an absolute ``atol``."""
+        """Return the tolerance for a tensor, with an absolute ``atol``."""
         if not self.scaled:
             return self
         largest = float(np.abs(a).max(initial=0.0, where=np.isfinite(a)))
@@ -60,7 +60,7 @@ _QUANTIZED: Final = ("uint8", "int8")
 def with_tolerance(
     tolerances: Mapping[str, Tolerance], rtol: float | None, atol: float | None
 ) -> Mapping[str, Tolerance]:
-    """The tolerances with ``rtol``, ``atol`` or both in place of each dtype's; these hold at any depth as given."""
+    """Return the tolerances with ``rtol``, ``atol`` or both in place of each dtype's; these hold at any depth."""
     if rtol is None and atol is None:
         return tolerances
     return {
@@ -125,7 +125,7 @@ class Difference:
         return f"{self.max_abs:.1e}", f"{self.max_rel:.1e}", ulp
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON; infinities are text."""
+        """Return plain data for JSON; infinities are text."""
         data = asdict(self)
         return {k: (str(v) if isinstance(v, float) and not math.isfinite(v) else v) for k, v in data.items()}
 
@@ -137,7 +137,7 @@ def compare(
     depth: int = 1,
     tolerances: Mapping[str, Tolerance] = TOLERANCES,
 ) -> Difference:
-    """How ``actual`` differs from ``expected``.
+    """Return how ``actual`` differs from ``expected``.
 
     Shapes and dtypes must be equal; so must integers, bools, strings, and the scales of Int8 tensors if both sides
     have one. NaN equals NaN, an infinity equals itself. Quantized values (uint8, int8) agree within one step, with a
@@ -231,7 +231,7 @@ def _floats(a: Array, b: Array, allowed: Tolerance) -> Difference:
 
 
 def _steps(a: Array, b: Array) -> Array:
-    """How many steps from one float to the next lie between elements, at most 2^32 for float32."""
+    """Return how many steps from one float to the next lie between elements, at most 2^32 for float32."""
     unsigned = np.dtype(f"u{a.dtype.itemsize}")
     sign = unsigned.type(1 << (8 * a.dtype.itemsize - 1))
 
@@ -247,7 +247,7 @@ def _steps(a: Array, b: Array) -> Array:
 
 
 def _histogram(off: Array) -> tuple[int, ...]:
-    """Counts by power of ten: bin ``k`` holds differences around ``10 ** (k - 20)``; zeros are in bin 0."""
+    """Return counts by power of ten: bin ``k`` holds differences around ``10 ** (k - 20)``; zeros are in bin 0."""
     flat, counts = off.ravel(), np.zeros(_BINS, np.int64)
     for start in range(0, flat.size, _BLOCK):
         with np.errstate(divide="ignore"):
@@ -258,7 +258,7 @@ def _histogram(off: Array) -> tuple[int, ...]:
 
 
 def first_row(expected: Array | Int8Tensor, actual: Array | Int8Tensor, **options: Any) -> int | None:
-    """The first index along axis 0 whose rows disagree: the timestep, for sequences. None if all agree."""
+    """Return the first index along axis 0 whose rows disagree: the timestep, for sequences. None if all agree."""
     a = expected.data if isinstance(expected, Int8Tensor) else expected
     b = actual.data if isinstance(actual, Int8Tensor) else actual
     if a.shape != b.shape or a.dtype != b.dtype or not a.ndim:

@@ -19,7 +19,7 @@ _PACKAGES: Final = (
 
 
 def package_versions() -> dict[str, str]:
-    """Versions by name: the installed packages that convert and run models, Python, and the platform."""
+    """Return versions by name: the installed packages that convert and run models, Python, and the platform."""
     found: dict[str, str] = {}
     for name in _PACKAGES:
         try:

@@ -149,7 +149,7 @@ class Comparison:
     def _of_update(
         self, case: Case, name: str, plain: Difference, expected: Mapping[str, Value], actual: Mapping[str, Value]
     ) -> Difference:
-        """The verdict on the change of an updated blob, unless the caller chose the tolerances."""
+        """Return the verdict on the change of an updated blob, unless the caller chose the tolerances."""
         blob = self.updates[name]
         if name in self._random or self.options.rtol is not None or self.options.atol is not None:
             return plain
@@ -157,7 +157,7 @@ class Comparison:
         return update_difference(plain, case.inputs[blob], expected[name], actual[name], gradient)
 
     def difference(self, name: str, expected: Value, actual: Value) -> Difference:
-        """How a value differs; random values are compared by shape and dtype."""
+        """Return how a value differs; random values are compared by shape and dtype."""
         if name in self._random:
             return same_kind(expected, actual)
         return compare(expected, actual, depth=self._depths.get(name, 0), tolerances=self.options.tolerances)
@@ -168,7 +168,7 @@ class Comparison:
         return all(self.difference(name, expected[name], actual[name]).agrees for name in shared)
 
     def disagreements(self) -> list[tuple[str, str]]:
-        """The first (case, side) of each side that disagrees with the reference."""
+        """Return the first (case, side) of each side that disagrees with the reference."""
         first: dict[str, str] = {}
         for result in self.results:
             if not result.difference.agrees and not result.outvoted:
@@ -176,12 +176,12 @@ class Comparison:
         return [(case, side) for side, case in first.items()]
 
     def compared_sides(self) -> list[Side]:
-        """The sides of which values of outputs were compared: the reference, and those that were compared with it."""
+        """Return the sides whose output values were compared: the reference, and those that were compared with it."""
         compared = {result.side for result in self.results if result.is_output and result.difference.compared}
         return [side for side in self.sides if side.label in compared or (compared and side is self.reference)]
 
     def matrix(self) -> dict[tuple[str, str], PairDifference]:
-        """The largest difference of any output, for every pair of sides."""
+        """Return the largest difference of any output, for every pair of sides."""
         labels = [side.label for side in self.sides]
         return {(one, other): self._pair(one, other) for one in labels for other in labels}
 
@@ -203,7 +203,7 @@ class Comparison:
         return PairDifference(worst, agrees) if compared else PairDifference()
 
     def notes(self) -> list[str]:
-        """What a reader should know about the comparison."""
+        """Return what a reader should know about the comparison."""
         left_out = (f"left out of the comparison: {what}" for what in self._left_out)
         return [*self._random_notes(), *left_out, *self._one_sided_notes(), *self._step_notes()]
 
@@ -231,5 +231,5 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _first_line(error: Exception) -> str:
-    """The first finding of an error that lists several."""
+    """Return the first finding of an error that lists several."""
     return str(error).partition("\n")[0]

@@ -19,7 +19,7 @@ _ONNXRUNTIME: Final = "onnxruntime-"
 
 
 def witnesses(sides: Sequence[Side]) -> tuple[str, str] | None:
-    """The labels of real Caffe2 or else of an evaluator of the net, and of onnxruntime; None unless both are there."""
+    """Return the labels of real Caffe2, or else an evaluator of the net, and of onnxruntime; None unless both exist."""
     evaluator = next((side.label for side in sides if side.is_evaluator), None)
     net = next((side.label for side in sides if side.is_caffe2), evaluator)
     other = next((side.label for side in sides if side.runtime.name.startswith(_ONNXRUNTIME)), None)
@@ -27,11 +27,11 @@ def witnesses(sides: Sequence[Side]) -> tuple[str, str] | None:
 
 
 def weaker(sides: Sequence[Side], pair: tuple[str, str]) -> set[str]:
-    """The labels of the sides that do not count where the ``pair`` of witnesses agrees."""
+    """Return the labels of the sides that do not count where the ``pair`` of witnesses agrees."""
     return {side.label for side in sides if side.label not in pair and (side.runtime.name == _WEAK or side.is_optional)}
 
 
 def outvoted(result: BlobResult, pair: tuple[str, str]) -> BlobResult:
-    """The result, as one that does not count."""
+    """Return the result, as one that does not count."""
     reason = f"{result.difference.reason} (outvoted: {' and '.join(pair)} agree)"
     return replace(result, difference=replace(result.difference, reason=reason), outvoted=True)

@@ -26,7 +26,7 @@ _Step: TypeAlias = tuple[Iterable[str], Iterable[str], bool, bool]
 
 
 def random_values(model: AnyModel) -> frozenset[str]:
-    """The values of the outer net that depend on random numbers, by name."""
+    """Return the values of the outer net that depend on random numbers, by name."""
     found: set[str] = set()
     for reads, writes, by_value, draws in _net_steps(model) if isinstance(model, Model) else _graph_steps(model.graph):
         if draws or (by_value and not found.isdisjoint(reads)):

@@ -12,7 +12,7 @@ from caffe2_validation.runtimes import AnyModel
 
 
 def every_value(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with every value that a node of its outer graph computes as an output."""
+    """Return the model with every value that a node of its outer graph computes as an output."""
     whole = onnx.ModelProto()
     whole.CopyFrom(model)
     listed = {value.name for value in whole.graph.output}
@@ -22,7 +22,7 @@ def every_value(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def depths(model: AnyModel) -> dict[str, int]:
-    """The number of operators on the longest path from the inputs to each value; those with a body count once."""
+    """Return the number of operators on the longest path from the inputs to each value; one with a body counts once."""
     found: dict[str, int] = {}
     for op in _operators(model):
         depth = 1 + max((found.get(name, 0) for name in op.input), default=0)

@@ -53,13 +53,13 @@ class TrainingStep:
         return {name: (np.asarray(value).dtype, np.asarray(value).shape) for name, value in self.initial.items()}
 
     def starting_with(self, given: Mapping[str, Any]) -> TrainingStep:
-        """The step that starts with those of these values that are of updated blobs."""
+        """Return the step that starts with those of these values that are of updated blobs."""
         own = {name: np.asarray(given[name]) for name in self.initial if name in given}
         return replace(self, initial={**self.initial, **own}) if own else self
 
 
 def step_options(options: ValidationOptions) -> ValidationOptions:
-    """The options for a step: gradients are small, so that absolute tolerances are relative to their tensors.
+    """Return the options for a step: gradients are small, so that absolute tolerances are relative to their tensors.
 
     Tolerances that the caller chose stay.
     """
@@ -125,7 +125,7 @@ def _fresh(name: str, taken: Any) -> str:
 
 
 def given_batches(model: AnyModel, inputs: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The given inputs of each step: arrays named ``STEP/INPUT`` are several. Raises RunError if some are missing."""
+    """Return the given inputs of each step: several for arrays ``STEP/INPUT``. Raises RunError if some are missing."""
     inputs_of, parameters = known_inputs(model)
     names = (*inputs_of, *parameters)
     if not all(key.partition("/")[0].isdigit() for key in inputs) or not names or set(inputs).intersection(names):
@@ -136,7 +136,7 @@ def given_batches(model: AnyModel, inputs: Mapping[str, Any]) -> list[Mapping[st
 
 
 def step_cases(step: TrainingStep, reference: Side, batches: Sequence[Mapping[str, Any]], count: int) -> list[Case]:
-    """The cases of a number of steps, each from the reference's parameters; fewer if a step fails there."""
+    """Return the cases of a number of steps, each from the reference's parameters; fewer if a step fails there."""
     cases: list[Case] = []
     state = dict(step.initial)
     for index in range(count):
@@ -156,7 +156,7 @@ def _next_state(step: TrainingStep, side: Side, inputs: Mapping[str, Any]) -> di
 
 
 def free_losses(step: TrainingStep, side: Side, batches: Sequence[Mapping[str, Any]], count: int) -> list[float]:
-    """The first loss of each step on a side that goes on with its own parameters. Raises BridgeError if one fails."""
+    """Return the first loss of each step on a side that keeps its own parameters. Raises BridgeError if one fails."""
     state, losses = dict(step.initial), []
     loaded = side.runtime.load(side.model)
     wanted = [*step.losses[:1], *step.updated.values()]
@@ -170,7 +170,7 @@ def free_losses(step: TrainingStep, side: Side, batches: Sequence[Mapping[str, A
 def training_notes(
     step: TrainingStep, sides: Sequence[Side], batches: Sequence[Mapping[str, Any]], cases: Sequence[Case]
 ) -> list[str]:
-    """What a reader of the report should know: how steps are compared, and the losses of sides that train alone."""
+    """Return what readers of the report should know: how steps are compared, and losses of sides that train alone."""
     shown = ", ".join(map(repr, list(step.updated)[:_LISTED])) + (", ..." if len(step.updated) > _LISTED else "")
     blobs = f"{len(step.updated)} updated blobs ({shown}) are compared as NAME{_SUFFIX}"
     notes = [f"training steps: {len(cases)}, each from the parameters of {sides[0].label}; {blobs}"]

@@ -26,7 +26,7 @@ _SMALL: Final = 1e-6  # ... and those below this number
 def update_difference(
     plain: Difference, before: Any, expected: Any, actual: Any, gradient: Any | None = None
 ) -> Difference:
-    """How an updated value differs: ``plain``, with the verdict on the change.
+    """Return how an updated value differs: ``plain``, with the verdict on the change.
 
     Args:
         plain: the difference of the values.
@@ -52,7 +52,7 @@ def update_difference(
 
 
 def _well_conditioned(value: Array, gradient: Any | None) -> Array:
-    """The elements whose gradient is not near zero; all if the gradient is not known."""
+    """Return the elements whose gradient is not near zero; all if the gradient is not known."""
     found = None if gradient is None else np.asarray(gradient)
     if found is None or found.shape != value.shape or found.dtype.kind != "f" or not found.size:
         return np.ones(value.shape, bool)

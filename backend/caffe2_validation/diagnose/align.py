@@ -49,7 +49,7 @@ def align_by_name(one: ir.Model, other: ir.Model) -> Alignment:
 
 
 def align_by_contents(one: ir.Model, other: ir.Model) -> Alignment:
-    """As :func:`align_by_structure`, but first pair values whose digests are equal with the contents of constants."""
+    """Do as :func:`align_by_structure`, but first pair values of equal digests with the contents of constants."""
     return _align(one, other, (True, False))
 
 
@@ -225,7 +225,7 @@ def _pair_formals(one: ir.Node, other: ir.Node, ours: ir.Graph, theirs: ir.Graph
 
 
 def _operands(one: ir.Node, other: ir.Node, found: Alignment) -> Iterator[tuple[ir.Value, ir.Value]]:
-    """Candidate pairs of operands: by position; of commutative nodes, among those that are not paired yet."""
+    """Yield candidate pairs of operands: by position; of commutative nodes, among those that are not paired yet."""
     ours: Sequence[ir.Value | None] = one.inputs
     theirs: Sequence[ir.Value | None] = other.inputs
     if standard_type(one) in COMMUTATIVE:
@@ -246,7 +246,7 @@ def _operands(one: ir.Node, other: ir.Node, found: Alignment) -> Iterator[tuple[
 
 
 def unpaired_nodes(model: ir.Model, pairs: Mapping[ir.Value, ir.Value]) -> int:
-    """The number of nodes without a paired result; ``pairs`` are those of this model."""
+    """Return the number of nodes without a paired result; ``pairs`` are those of this model."""
     return sum(
         not any(value in pairs for value in node.outputs) for node in ir.traversal.RecursiveGraphIterator(model.graph)
     )

@@ -21,7 +21,7 @@ _MOST_FOLDED: Final = 1 << 26
 
 
 def canonical(model: onnx.ModelProto) -> ir.Model:
-    """An equivalent model in canonical form: functions inlined, LSTM, GRU and RNN expanded, constants folded.
+    """Return an equivalent model in canonical form: functions inlined, LSTM, GRU and RNN expanded, constants folded.
 
     Every constant is an initializer of the outer graph, and every value has a unique name. Raises RunError if the model
     is not valid.
@@ -45,7 +45,7 @@ def canonical(model: onnx.ModelProto) -> ir.Model:
 
 
 def constant(value: ir.Value | None) -> ir.TensorProtocol | None:
-    """The tensor of an initializer that is not an input as well; None for any other value."""
+    """Return the tensor of an initializer that is not an input as well; None for any other value."""
     if value is None or not value.is_initializer() or value.is_graph_input():
         return None
     return value.const_value
@@ -78,7 +78,7 @@ def rename(graph: ir.Graph, value: ir.Value, name: str) -> None:
 
 
 def every_value(graph: ir.Graph) -> list[ir.Value]:
-    """Initializers, formal inputs and outputs of nodes, of the graph and its bodies."""
+    """Return the initializers, formal inputs and outputs of nodes, of the graph and its bodies."""
     found = [*graph.initializers.values()]
     for inner in (graph, *graph.subgraphs()):
         found += [value for value in inner.inputs if not value.is_initializer()]

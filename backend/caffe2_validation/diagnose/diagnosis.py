@@ -38,7 +38,7 @@ def diagnose_comparison(comparison: Comparison) -> Diagnosis:
 
 
 def _optimizations(comparison: Comparison, pairs: Collection[tuple[str, str]]) -> Iterator[OptimizationFault]:
-    """Of pairs (case, side) that disagree: the optimizations of onnxruntime, on either side, that cause it."""
+    """Yield the optimizations of onnxruntime, on either side, that cause pairs (case, side) to disagree."""
     reference = comparison.reference
     for case in comparison.cases:
         for side in comparison.sides[1:]:

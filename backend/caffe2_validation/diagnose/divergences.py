@@ -64,7 +64,7 @@ def lock_step(
     tolerances: Mapping[str, Tolerance] = TOLERANCES,
     repro: AnyPath | None = None,
 ) -> Divergence | None:
-    """The first operator of ``candidate`` that computes something else than ``reference`` for the same inputs, or None.
+    """Return the first operator of ``candidate`` that differs from ``reference`` for the same inputs, or None.
 
     If one side is a net and the other an ONNX model, a second stage finds the operator of the net and the cause (see
     explain).
@@ -129,7 +129,7 @@ def _explained(
 
 
 def _suspects(wrong: PointPair, actual: Points, feeder: ReferenceFeeder) -> tuple[str, ...]:
-    """Locations of the ONNX nodes that the value depends on, back to values that agree.
+    """Return the locations of the ONNX nodes that the value depends on, back to values that agree.
 
     A backwards search over what the cuts read; it ends at values that were compared and agree.
     """
@@ -157,7 +157,7 @@ def _suspects(wrong: PointPair, actual: Points, feeder: ReferenceFeeder) -> tupl
 def _growth(
     reference: Side, candidate: Side, case: Case, expected: Points, tolerances: Mapping[str, Tolerance]
 ) -> list[tuple[str, float]]:
-    """The largest difference after each operator, each side with its own values."""
+    """Return the largest difference after each operator, each side with its own values."""
     table = ReferenceFeeder(expected, reference.model, candidate.model, tolerances)
     try:
         own = points_of(candidate, case.inputs)
@@ -185,7 +185,7 @@ def _divergence(
 
 
 def _common(expected: Point, actual: Point) -> tuple[str, str]:
-    """The operator; if the sides are in different bodies of one operator, that one: it took another branch."""
+    """Return the operator; if the sides are in different bodies of one operator, that one: it took another branch."""
     one, other = expected.place.split(" > "), actual.place.split(" > ")
     for depth in range(1, min(len(one), len(other))):
         if one[:depth] == other[:depth] and _body_of(one[depth]) != _body_of(other[depth]):

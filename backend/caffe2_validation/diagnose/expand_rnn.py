@@ -98,7 +98,7 @@ class _Cell:
         ir.convenience.replace_nodes_and_values(graph, self._node, [self._node], self._out.nodes, outputs, new)
 
     def _direction(self, d: int, back: bool) -> tuple[ir.Value, list[ir.Value]]:
-        """One direction: the outputs of all steps, [T,N,H], and the last states, [N,H]."""
+        """Return the results of one direction: the outputs of all steps, [T,N,H], and the last states, [N,H]."""
         emit, const = self._out.emit, self._out.const
         x, lengths = self._node.inputs[0], self._input(4)
         index = const(np.array(d, np.int64))
@@ -163,7 +163,7 @@ class _Cell:
         return ir.Graph(formal, [*after, steps], nodes=inner.nodes, name=f"{self._kind}_{d}_step")
 
     def _gate(self, inner: _Nodes, name: str, *addends: Any, activation: str) -> Any:
-        """The activation of a (clipped) sum."""
+        """Apply the activation to a (clipped) sum."""
         total = None
         for addend in addends:
             if addend is not None:

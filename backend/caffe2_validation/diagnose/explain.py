@@ -237,7 +237,7 @@ def _compare_nodes(fresh: Fresh, pair: PointPair) -> NodeDifference:
 
 
 def _operands(ours: ir.Node, theirs: ir.Node) -> list[tuple[ir.Value | None, ir.Value | None]]:
-    """Operands by position; of commutative operators in the order in which more names are equal."""
+    """Return pairs of operands by position; of commutative operators in the order in which more names are equal."""
     one, other = list(ours.inputs), list(theirs.inputs)
     count = max(len(one), len(other))
     one += [None] * (count - len(one))
@@ -296,7 +296,7 @@ def _origins(net: Model, model: Side, fresh: Fresh, name: str, right: Array, wro
 def _places(
     net: Model, model: Side, expected: Points, fresh: Fresh, pair: PointPair, origins: list[ParameterOrigin]
 ) -> list[str]:  # fmt: skip
-    """The operators of the net that explain the difference, most likely one."""
+    """Return the operators of the net that explain the difference, most likely one."""
     here = pair.expected.place
     whole = [origin for origin in origins if origin.whole] or origins
     found: dict[str, None] = {}
@@ -322,7 +322,7 @@ def _places(
 
 
 def _replaced_operand(fresh: Fresh, pair: PointPair) -> str | None:
-    """If the node reads a value without counterpart: the location of the operator that computes what it should read."""
+    """Return the location of the operator whose value the node should read if it reads one without counterpart."""
     ours, theirs = (_producer(model, pair.expected.name) for model in (fresh.export, fresh.candidate))
     if ours is None or theirs is None or ours.op_type != theirs.op_type:
         return None
@@ -335,7 +335,7 @@ def _replaced_operand(fresh: Fresh, pair: PointPair) -> str | None:
 
 
 def _operators_of_constants(net: Model, model: Side, fresh: Fresh, node: ir.Node) -> list[str]:
-    """The operators whose parameters a node reads: the FC of a product, or all those whose products were merged."""
+    """Return the operators whose parameters a node reads: the FC of a product, or all whose products were merged."""
     found = dict[str, None]()
     for value in node.inputs:
         tensor = constant(value)
@@ -351,7 +351,7 @@ def _step(
     model: Side, case: Case, expected: Points, operator: str, fresh: Fresh, found: Divergence,
     tolerances: Mapping[str, Tolerance],
 ) -> int | None:  # fmt: skip
-    """The first step in which the operator is wrong; None for one outside of loops."""
+    """Return the first step in which the operator is wrong; None for one outside of loops."""
     outside = all(not point.iterations for point in expected if point.place == operator)
     if outside and _type_of(operator) not in _LOOPS:
         return None

@@ -20,7 +20,7 @@ def is_inside(place: str, outer: str) -> bool:
 
 
 def find_place(expected: Points, points: Points, node: Point) -> str:
-    """The operator that a node originates from.
+    """Return the operator that a node originates from.
 
     Nodes record the location of their operator; those of a fused RecurrentNetwork only that of the whole. Then it is
     the operator in its body that writes the first value equal to the node's, or to one computed from the node's.
@@ -53,7 +53,7 @@ def find_place(expected: Points, points: Points, node: Point) -> str:
 def first_step(
     expected: Points, place: str, pairs: Iterable[tuple[Any, Any]], tolerances: Mapping[str, Tolerance]
 ) -> int | None:
-    """The first step in which values with a row for each step differ.
+    """Return the first step in which values with a row for each step differ.
 
     Args:
         expected: every value of the net, from which the number of steps follows.
@@ -72,7 +72,7 @@ def first_step(
 
 
 def _values_inside(expected: Points, place: str) -> dict[Any, list[tuple[str, Any]]]:
-    """The values of the operators in a body, as flat arrays: of each step, and of all steps stacked."""
+    """Return the values of the operators in a body, as flat arrays: of each step, and of all steps stacked."""
     found = defaultdict(list)
     steps = defaultdict(list)
     for point in expected:

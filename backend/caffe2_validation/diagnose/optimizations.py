@@ -82,7 +82,7 @@ def find_optimization(side: Side, case: Case, agrees: Agrees) -> OptimizationFau
 
 
 def _guilty(runtime: OnnxRuntime, model: onnx.ModelProto, right_without: Callable[[str], bool]) -> Iterator[str]:
-    """The optimizers that changed the graph and without which the outputs agree; rules by their own names."""
+    """Yield the optimizers that changed the graph and without which the outputs agree; rules by their own names."""
     for name in _modified(runtime, model):
         if not right_without(name):
             continue
@@ -91,7 +91,7 @@ def _guilty(runtime: OnnxRuntime, model: onnx.ModelProto, right_without: Callabl
 
 
 def _modified(runtime: OnnxRuntime, model: onnx.ModelProto) -> list[str]:
-    """The optimizers that changed the graph, in order, from onnxruntime's log."""
+    """Return the optimizers that changed the graph, in order, from onnxruntime's log."""
     providers = (
         ["CPUExecutionProvider"] if runtime.device == "cpu" else ["CUDAExecutionProvider", "CPUExecutionProvider"]
     )
@@ -119,7 +119,7 @@ def _modified(runtime: OnnxRuntime, model: onnx.ModelProto) -> list[str]:
 def _changes(
     runtime: OnnxRuntime, side: Side, below: str, level: str
 ) -> tuple[tuple[str, ...], tuple[tuple[str, int], ...]]:
-    """Nodes that a level creates and the one below it does not, and how many of each type it removes."""
+    """Return the nodes that a level creates and the one below it does not, and how many of each type it removes."""
     with tempfile.TemporaryDirectory() as folder:
         graphs = []
         for name in (below, level):

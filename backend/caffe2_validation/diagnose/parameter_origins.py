@@ -73,7 +73,7 @@ def find_origins(net: Model, build: Build, right: Array, wrong: Array) -> list[P
 
 
 def differing(one: Array, other: Array) -> Array:
-    """Where two arrays of one shape differ; NaN equals NaN."""
+    """Return where two arrays of one shape differ; NaN equals NaN."""
     same: Array = one == other
     if one.dtype.kind == "f" and other.dtype.kind == "f":
         same = same | (np.isnan(one) & np.isnan(other))
@@ -81,7 +81,7 @@ def differing(one: Array, other: Array) -> Array:
 
 
 def _touching(net: Model, build: Build, right: Array, differs: Array, names: Sequence[str]) -> dict[str, Array]:
-    """The parameters that affect an element that differs, by binary search, and the constant with each one changed."""
+    """Find by binary search the parameters that affect a differing element, and the constant with each one changed."""
     if not names:
         return {}
     changed = build(_changed(net, names, _grown))
@@ -95,7 +95,7 @@ def _touching(net: Model, build: Build, right: Array, differs: Array, names: Seq
 
 
 def _arguments(net: Model, build: Build, right: Array, wrong: Array) -> Iterator[ParameterOrigin]:
-    """Float arguments of which another value yields exactly the wrong constant."""
+    """Yield the float arguments of which another value yields exactly the wrong constant."""
     differs = differing(right, wrong)
     for path, here, op, name in _float_arguments(net.predict_net, Location(NetView(net.predict_net).name), ()):
         value = op.args.number(name, default=0.0)
@@ -138,14 +138,14 @@ def _with_argument(net: Model, path: tuple[Any, ...], name: str, value: float) -
 
 
 def _ops(net: NetDef, location: Location) -> Iterator[tuple[OpView, Location, list[tuple[str, NetDef]]]]:
-    """Operators with their locations and bodies."""
+    """Yield operators with their locations and bodies."""
     for op in NetView(net).ops:
         here = Location(location.net, op.index, op.type, op.name, location.path)
         yield op, here, [(arg.name, arg.n) for arg in op.proto.arg if arg.HasField("n")]
 
 
 def _reads(net: Model) -> list[tuple[str, str]]:
-    """Blobs and locations of the operators that read them, without operators with bodies, in the order of the net."""
+    """Return blobs and the locations of their readers, without operators with bodies, in the order of the net."""
     found: list[tuple[str, str]] = []
 
     def walk(inner: NetDef, location: Location) -> None:
@@ -180,7 +180,7 @@ def _numbered(array: Array) -> Array:
 
 
 def _describe(net: Model, build: Build, name: str, right: Array, wrong: Array, differs: Array) -> str:
-    """How many elements differ, and the first: its index in the parameter, if the constant is a permutation of it."""
+    """Return how many elements differ, and the first one: its index in the parameter that the constant permutes."""
     parameter = net.init.parameters[name]
     if right.shape != wrong.shape:
         return f"parameter {name!r} has shape {list(wrong.shape)}, not {list(right.shape)}"

@@ -46,7 +46,7 @@ class Dims:
             self._networks(NetView(net.predict_net), known)
 
     def of(self, name: str) -> list[Dim]:
-        """The dims of an input: numbers, or the symbol of all dims that are equal."""
+        """Return the dims of an input: numbers, or the symbol of all dims that are equal."""
         return [self._find(dim) for dim in self._inputs[name]]
 
     def is_steps(self, symbol: str) -> bool:
@@ -187,7 +187,7 @@ class Dims:
 
 
 def _dims(value: onnx.ValueInfoProto) -> list[Dim]:
-    """The dims; an unnamed open dim gets a unique symbol."""
+    """Return the dims; an unnamed open dim gets a unique symbol."""
     return [
         dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else dim.dim_param or f"{value.name}?{axis}"
         for axis, dim in enumerate(value.type.tensor_type.shape.dim)

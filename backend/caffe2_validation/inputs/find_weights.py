@@ -11,7 +11,7 @@ from caffe2_bridge.model import Model
 
 
 def find_weights(model: Model, *, required: bool = True) -> tuple[Model, list[str]]:
-    """The model with an init net from its folder, if it has none, lacks weights, and one file has all of them.
+    """Return the model with an init net from its folder, if it has none, lacks weights, and one file has all of them.
 
     ``caffe2_bridge.load`` has found it already, unless several files have the weights.
 

@@ -52,7 +52,7 @@ class Generated:
 
 
 def missing_weights(model: Model) -> tuple[str, ...]:
-    """Inputs of a net that its operators read as weights of convolutions, layers and normalizations."""
+    """Return the inputs of a net that its operators read as weights of convolutions, layers and normalizations."""
     inputs = set(model.inputs)
     found: dict[str, None] = {}
     for op in NetView(model.predict_net).ops:
@@ -114,7 +114,7 @@ def _without_inputs(
 
 
 def _accepted(forms: Forms, net: Model, cases: Sequence[Case], options: ValidationOptions, probe: Probe) -> Generated:
-    """Synthesized cases if the reference runs those, else the given cases."""
+    """Return synthesized cases if the reference runs those, else the given cases."""
     try:
         made = _synthesized(forms, net, {}, options)
     except StuckError:
@@ -125,7 +125,7 @@ def _accepted(forms: Forms, net: Model, cases: Sequence[Case], options: Validati
 def _searched(
     forms: Forms, net: Model | None, trial: Trial, cases: Sequence[Case], options: ValidationOptions
 ) -> Generated:
-    """Synthesized cases, else cases of sizes that run, else the given cases."""
+    """Return synthesized cases, else cases of sizes that run, else the given cases."""
     if net is not None:
         try:
             return _synthesized(forms, net, {}, options)
@@ -146,7 +146,7 @@ def _searched(
 
 
 def _implied_images(forms: Forms) -> Sequence[tuple[int, int]]:
-    """Sizes of images that the model implies, of an ONNX model by its import; none if it cannot be imported."""
+    """Return the sizes of images that the model implies, an ONNX model by its import; none if it cannot be imported."""
     try:
         return implied_sizes(forms.net, IMAGES).images
     except BridgeError:

@@ -50,7 +50,7 @@ def implied_sizes(model: Model, usual: Sequence[int] = ()) -> ImpliedSizes:
 
 
 def _infer(model: Model, batch: int) -> tuple[int, SideInference]:
-    """The inference with the likeliest number of frames that admits an image; the default one if none does."""
+    """Return the inference with the likeliest number of frames that admits an image; the default one if none does."""
     first = SideInference(model, batch)
     if first.has_videos and not first.possible.any():
         for frames in _FRAMES[1:]:
@@ -61,7 +61,7 @@ def _infer(model: Model, batch: int) -> tuple[int, SideInference]:
 
 
 def _batches(model: Model) -> list[int | None]:
-    """The first dims of Reshapes to constants, which may be the batch; None for any batch."""
+    """Return the first dims of Reshapes to constants, which may be the batch; None for any batch."""
     found: dict[int | None, None] = {}
     for op in NetView(model.predict_net).ops:
         shape = op.args.integers("shape", default=()) if op.type == "Reshape" else ()
@@ -76,7 +76,7 @@ def _restricts(found: SideInference) -> bool:
 
 
 def _ordered(found: SideInference, usual: Sequence[int]) -> tuple[tuple[int, int], ...]:
-    """The likeliest sizes: squares first, usual sides first, then multiples of powers of two, then small ones."""
+    """Return the likeliest sizes: squares and usual sides first, then multiples of powers of two, then small ones."""
     both = found.possible & found.preferred
     pairs = [(int(height) + 1, int(width) + 1) for height, width in np.argwhere(both if both.any() else found.possible)]
     squares = [height for height, width in pairs if height == width]

@@ -78,7 +78,7 @@ def input_shape(
 
 
 def _free_shape(name: str, op: OpView, rank: int | None, demands: Demands, assumptions: Assumptions) -> Shape:
-    """The shape of an input of which its first reader demands nothing; its last dim may follow from later readers."""
+    """Return the shape of an input whose first reader demands none; its last dim may follow from later readers."""
     batch, other = assumptions.size.batch, assumptions.size.other
     last = demands.of(name, last=True).channels
     if rank in (None, 3) and demands.is_state(name):
@@ -97,7 +97,7 @@ def _role_shape(role: Role, assumptions: Assumptions) -> Shape:
 
 
 def _demanded(op: OpView, index: int, rank: int | None, shapes: Shapes, assumptions: Assumptions) -> Shape | None:
-    """The shape that an operator demands of an operand, given the others."""
+    """Return the shape that an operator demands of an operand, given the others."""
     known = [shapes(name) for name in op.inputs]
     if op.type == "Concat":
         return _concat(op, index, known, rank, assumptions)
@@ -118,7 +118,7 @@ def _demanded(op: OpView, index: int, rank: int | None, shapes: Shapes, assumpti
 def _free_dims(
     op: OpView, index: int, shape: Sequence[int | None], known: Sequence[Shape | None], assumptions: Assumptions
 ) -> Shape:
-    """The shape of a factor: rows are steps and the batch; what an FC flattens are columns."""
+    """Return the shape of a factor: rows are steps and the batch; what an FC flattens are columns."""
     size = assumptions.size
     if op.type == "BatchMatMul":
         rows = [size.batch] * (len(shape) - 2) + [size.other + 1, size.other]
@@ -131,7 +131,7 @@ def _free_dims(
 
 
 def _state(op: OpView, index: int, features: int, assumptions: Assumptions) -> Shape | None:
-    """Operands of LSTMUnit and GRUUnit: states [1,N,D], gates [1,N,kD], lengths [N], and the step."""
+    """Return an operand's shape in LSTMUnit or GRUUnit: of states [1,N,D], gates [1,N,kD], lengths [N], or step."""
     gates, _ = STATES[op.type]
     if index <= gates:
         return 1, assumptions.size.batch, features
@@ -139,7 +139,7 @@ def _state(op: OpView, index: int, features: int, assumptions: Assumptions) -> S
 
 
 def _part(op: OpView, rank: int | None, shapes: Shapes, demands: Demands, assumptions: Assumptions) -> Shape | None:
-    """A matrix of a Concat of columns whose result has a known number: an even share of what the others leave."""
+    """Return the shape of a matrix in a Concat of columns to a known number: an even share of what the others leave."""
     if rank not in (None, 2) or op.args.integer("axis", default=1) not in (1, -1):
         return None
     known = [shapes(name) for name in op.inputs]

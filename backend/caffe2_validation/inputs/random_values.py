@@ -59,7 +59,7 @@ def _integers(
 
 
 def _parts(shape: tuple[int, ...], total: int, random: np.random.Generator) -> Array:
-    """Random lengths that add up to ``total``."""
+    """Return random lengths that add up to ``total``."""
     count = prod(shape)
     if not count:
         return np.zeros(shape, np.int64)
@@ -68,20 +68,20 @@ def _parts(shape: tuple[int, ...], total: int, random: np.random.Generator) -> A
 
 
 def _image_info(shape: tuple[int, ...], _role: Role, _random: np.random.Generator, scene: Scene) -> Array:
-    """Height, width and scale of each image of the batch, all of full size."""
+    """Return height, width and scale of each image of the batch, all of full size."""
     rows = np.ones(shape)
     rows[..., :2] = scene.image
     return rows
 
 
 def _anchors(shape: tuple[int, ...], _role: Role, random: np.random.Generator, scene: Scene) -> Array:
-    """Boxes around the centre of a cell."""
+    """Return boxes around the centre of a cell."""
     sides = random.uniform(*_ANCHOR, (*shape[:-1], 2)) * scene.image
     return np.concatenate([-sides / 2, sides / 2], axis=-1).round()
 
 
 def _boxes(shape: tuple[int, ...], role: Role, random: np.random.Generator, scene: Scene) -> Array:
-    """Boxes x1, y1, x2, y2 within the image; of five columns, the first is the index of the image."""
+    """Return boxes x1, y1, x2, y2 within the image; of five columns, the first is the index of the image."""
     cut = scene.shapes.get(role.parts, ())
     extent = cut[2] / role.scale if len(cut) == 4 else float(scene.image)
     corners = np.sort(random.uniform(0, 1, (*shape[:-1], 2, 2)), axis=-2)
@@ -95,7 +95,7 @@ def _boxes(shape: tuple[int, ...], role: Role, random: np.random.Generator, scen
 
 
 def _probabilities(shape: tuple[int, ...], _role: Role, random: np.random.Generator, _scene: Scene) -> Array:
-    """Rows that add up to one; single values are between 0 and 1."""
+    """Return rows that add up to one; single values are between 0 and 1."""
     if len(shape) < 2 or shape[-1] == 1:
         return random.uniform(0.05, 0.95, shape)
     rows = np.exp(random.standard_normal(shape))

@@ -74,7 +74,7 @@ class SideInference:
             self.preferred &= condition
 
     def _operator(self, op: OpView) -> Dims | None:
-        """The shape of the first output; excludes sizes that the operator refuses."""
+        """Return the shape of the first output; exclude sizes that the operator refuses."""
         if not op.inputs:
             return None
         x = self._shapes.get(op.inputs[0])
@@ -107,7 +107,7 @@ class SideInference:
         return len(op.args.integers("kernels", default=()) or (weight or ())[2:]) == 3
 
     def _window(self, op: OpView, x: Dims, y: Dims | None) -> Dims | None:
-        """The shape of the result, whose channels are known."""
+        """Return the shape of the result, whose channels are known."""
         if y is None:
             return None
         spatial = x[1:-1] if _is_last(op) else x[2:]
@@ -134,7 +134,7 @@ class SideInference:
         return (x[0], *sides, y[-1]) if _is_last(op) else (*y[:2], *sides)
 
     def _slide(self, side: int | Array, reach: int, stride: int, pads: tuple[int, int], legacy: int) -> int | Array:
-        """The number of positions of a window; excludes images that are smaller than the window."""
+        """Return the number of positions of a window; exclude images that are smaller than the window."""
         if legacy == _SAME_PAD:
             return -(-side // stride)
         padded = side if legacy == _VALID else side + sum(pads)
@@ -146,7 +146,7 @@ class SideInference:
         return count - np.where((count - 1) * stride >= side + pads[0], 1, 0)
 
     def _sum(self, op: OpView) -> Dims | None:
-        """Operands of one shape; with other ranks, or with dims of 1, one is broadcast."""
+        """Infer from operands of one shape; with other ranks, or with dims of 1, one is broadcast."""
         known = [dims for name in op.inputs if (dims := self._shapes.get(name)) is not None]
         if len(known) < len(op.inputs):
             return known[0] if known and len(op.inputs) == 2 and len(known[0]) > 2 else None

@@ -55,7 +55,7 @@ class Trial:
         self._order = {node.name: index for index, node in enumerate(_run_order(model.graph), 1)}
 
     def run(self, case: Case) -> tuple[int, str]:
-        """The number of nodes that ran before one failed, and its error, empty if none failed."""
+        """Return the number of nodes that ran before one failed, and its error, empty if none failed."""
         try:
             self._session.run(case.inputs)
         except RunError as error:
@@ -65,7 +65,7 @@ class Trial:
 
 
 def _run_order(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
-    """The nodes in the order in which onnxruntime runs them: depth first, from the last unread node, operands first.
+    """Return the nodes in onnxruntime's order of execution: depth first, from the last unread node, operands first.
 
     The search only uses the order as its measure of progress: with a wrong one it would take longer or find less.
     """
@@ -86,7 +86,7 @@ def _run_order(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
 
 
 def _reads(node: onnx.NodeProto) -> Iterator[str]:
-    """What a node reads, with what its bodies capture."""
+    """Yield what a node reads, with what its bodies capture."""
     yield from node.input
     for attribute in node.attribute:
         if attribute.type == onnx.AttributeProto.GRAPH:
@@ -95,7 +95,7 @@ def _reads(node: onnx.NodeProto) -> Iterator[str]:
 
 
 def _named(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with a unique name for each node, to identify the node of an error."""
+    """Return the model with a unique name for each node, to identify the node of an error."""
     whole = onnx.ModelProto()
     whole.CopyFrom(model)
     for index, node in enumerate(whole.graph.node):
@@ -192,7 +192,7 @@ def _changes(sides: list[str], symbols: list[str], numbers: list[int]) -> Iterat
 
 
 def _numbers(model: onnx.ModelProto) -> list[int]:
-    """Candidate sizes: dims of the model's weights, elements of its shape constants, and small numbers."""
+    """Return candidate sizes: dims of the model's weights, elements of its shape constants, and small numbers."""
     numbers = dict.fromkeys(_SMALL[:4])
     for tensor in model.graph.initializer:
         numbers.update(dict.fromkeys(tensor.dims))

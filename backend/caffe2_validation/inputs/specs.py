@@ -36,7 +36,7 @@ class Case:
 
 
 def given_case(inputs: Mapping[str, Any]) -> Case:
-    """The case of inputs that the caller gave."""
+    """Return the case of inputs that the caller gave."""
     return Case("given", dict(inputs))
 
 
@@ -48,7 +48,7 @@ def make_cases(
     sizes: Sequence[Size] = SIZES,
     fixed: Mapping[str, int] | None = None,
 ) -> list[Case]:
-    """Cases of several sizes.
+    """Return cases of several sizes.
 
     Args:
         model: an ONNX model: the one to run, or the export of ``net``.
@@ -97,22 +97,22 @@ class Layout:
         self.image = max((fixed.get(symbol, IMAGE) for symbol in sides), default=IMAGE)
 
     def shapes(self, size: Size) -> dict[str, tuple[int, ...]]:
-        """The shape of each input. Raises RunError if one is not a tensor of known rank."""
+        """Return the shape of each input. Raises RunError if one is not a tensor of known rank."""
         return {value.name: self._shape(value, size) for value in self.inputs}
 
     def symbols(self) -> list[str]:
-        """The symbols of open dims, each once."""
+        """Return the symbols of open dims, each once."""
         dims = (dim for value in self.inputs if _has_rank(value) for dim in self._dims.of(value.name))
         return list(dict.fromkeys(dim for dim in dims if isinstance(dim, str)))
 
     def image_symbols(self) -> list[str]:
-        """The symbols of heights and widths, of images and of videos [N,C,T,H,W]."""
+        """Return the symbols of heights and widths, of images and of videos [N,C,T,H,W]."""
         shapes = [self._dims.of(value.name) for value in self.inputs if _has_rank(value)]
         dims = (dim for shape in shapes if len(shape) in _IMAGE_RANKS for dim in shape[1 if len(shape) == 4 else 3 :])
         return [dim for dim in dict.fromkeys(dims) if isinstance(dim, str) and not self._dims.is_batch(dim)]
 
     def image_sides(self, height: int, width: int) -> dict[str, int]:
-        """Sizes of the open heights and widths, by symbol; the channels are taken to come first."""
+        """Return the sizes of the open heights and widths, by symbol; the channels are taken to come first."""
         sides: dict[str, int] = {}
         for value in self.inputs:
             dims = self._dims.of(value.name) if _has_rank(value) else []
@@ -152,7 +152,7 @@ class Layout:
 
 
 def _bounded(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape of an input. Raises RunError for too many dims, or if double values of it would exceed the limit."""
+    """Return the shape of an input. Raises RunError for too many dims, or if doubles of it would exceed the limit."""
     if len(shape) > MAX_RANK:
         raise RunError(f"input {name!r} has {len(shape):,} dims; at most {MAX_RANK} are supported: give inputs")
     # NumPy counts the elements of an array without any by its other dims.

@@ -150,7 +150,7 @@ class _Synthesis:
             self._workspace.remove_blob(name)
 
     def _initial_state(self, name: str, inner: str) -> Array:
-        """The initial state of that name, [1,N,D] or as declared: D is what the step net demands of its row."""
+        """Return the initial state of that name, [1,N,D] or as declared: D is what the step net demands of its row."""
         if not self._workspace.has_blob(name):
             assumptions = self._assumptions
             features = self._demands.of(inner, last=True).channels or assumptions.size.other
@@ -229,7 +229,7 @@ class _Synthesis:
         return value
 
     def _role(self, name: str, op: OpView) -> Role:
-        """The role that the operator implies, given the shapes of its other operands, else that found for the net."""
+        """Return the role that the operator implies, given shapes of other operands, else that found for the net."""
         found = dict(reversed(list(op_roles(op, op.inputs, self._shape))))
         return found.get(name) or self._roles.get(name, Role())
 
@@ -249,7 +249,7 @@ class _Synthesis:
 
 
 def _operators(net: NetDef) -> Sequence[OpView]:
-    """The operators of a net, of its branches, which share its blobs, and of its step nets, which read its weights."""
+    """Return the operators of a net, its branches, which share its blobs, and its step nets, which read its weights."""
     found: list[OpView] = []
     for op in NetView(net).ops:
         found.append(op)

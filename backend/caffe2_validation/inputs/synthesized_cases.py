@@ -107,7 +107,7 @@ def first_synthesis(net: Model, assumptions: Assumptions) -> tuple[Synthesized, 
 def _further_cases(
     net: Model, assumptions: Assumptions, first: Case, sizes: Sequence[Size], notes: list[str]
 ) -> Iterator[Case]:
-    """Cases of other sizes with which the net runs; ``notes`` gets those with which it does not."""
+    """Yield cases of other sizes with which the net runs; ``notes`` gets those with which it does not."""
     seen = [_shapes(first.inputs)]
     for index, size in enumerate(sizes, 1):
         try:
@@ -125,7 +125,7 @@ def _shapes(inputs: Mapping[str, Any]) -> list[Any]:
 
 
 def _assumptions(net: Model, described: Described, given: Mapping[str, Any], options: ValidationOptions) -> Assumptions:
-    """What the caller and the net declare of the inputs."""
+    """Return what the caller and the net declare of the inputs."""
     dtypes, ranks, shapes = {}, {}, {}
     for name, info in _infos(net, described).items():
         if info.dtype is not None:

@@ -62,7 +62,7 @@ def is_weight(op: OpView, index: int) -> bool:
 
 
 def weight_shape(op: OpView, index: int, shapes: Shapes, demand: Demand, width: int) -> Shape | None:
-    """The shape that a weight must have.
+    """Return the shape that a weight must have.
 
     Args:
         op: the operator that reads it.
@@ -87,7 +87,7 @@ def weight_shape(op: OpView, index: int, shapes: Shapes, demand: Demand, width: 
 
 
 def broadcast_shape(op: OpView, first: Shape) -> Shape:
-    """The shape of the second operand of a sum or product: a vector if it is broadcast."""
+    """Return the shape of the second operand of a sum or product: a vector if it is broadcast."""
     if not op.args.flag("broadcast", default=False):
         return first
     axis = op.args.integer("axis", default=-1)
@@ -95,7 +95,7 @@ def broadcast_shape(op: OpView, first: Shape) -> Shape:
 
 
 def _filters(op: OpView, image: Shape, width: int) -> int:
-    """The channels of the result of a product; those of a convolution are a multiple of its groups."""
+    """Return the channels of the result of a product; those of a convolution are a multiple of its groups."""
     if op.type not in CONVOLUTIONS:
         return width
     group, channels = op.args.integer("group", default=1), _channels(op, image)
@@ -105,7 +105,7 @@ def _filters(op: OpView, image: Shape, width: int) -> int:
 
 
 def filled(op: OpView, index: int, shape: Sequence[int | None], known: Sequence[Shape | None], size: int = 1) -> Shape:
-    """A shape whose unknown dims are ``size``, one after the other, as far as the others do not follow from them."""
+    """Return a shape whose unknown dims are ``size``, one after the other, unless they follow from the others."""
     while None in shape:
         at = list(shape).index(None)
         other = (*shape[:at], size, *shape[at + 1 :])
@@ -114,7 +114,7 @@ def filled(op: OpView, index: int, shape: Sequence[int | None], known: Sequence[
 
 
 def weight_values(op: OpView, index: int, shape: Shape, random: np.random.Generator) -> Array:
-    """Random values of a weight that preserve the variance of what passes through."""
+    """Return random values of a weight that preserve the variance of what passes through."""
     if (op.type == "SpatialBN" and index == 4) or (op.type in PER_CHANNEL and index == 1):
         return random.uniform(0.5, 1.5, shape).astype(np.float32)
     if op.type in SUMS:
@@ -154,14 +154,14 @@ def require_room(op: OpView, shape: Shape) -> None:
 
 
 def _reshaped_channels(op: OpView) -> int:
-    """Channels with which a Reshape to constants runs for any size of its operand's other dims; 0 for any number."""
+    """Return the channels for which a Reshape to constants runs with any other dims of its operand; 0 for any."""
     shape = op.args.integers("shape", default=())
     fixed = prod(dim for dim in shape if dim > 0) if shape else 0
     return fixed if 1 < fixed <= _MOST_CHANNELS and -1 in shape else 0
 
 
 def _shared(op: OpView, demand: Demand) -> Demand:
-    """A demand on the first result of a Concat or Split, as one on its operands: equal parts."""
+    """Return a demand on the first result of a Concat or Split, as one on its operands: equal parts."""
     if op.type == "Split":
         return replace(demand, channels=demand.channels * len(op.outputs))
     if op.type == "Concat" and not demand.multiple and demand.channels % len(op.inputs) == 0:
@@ -214,11 +214,11 @@ class Demands:
         self._states: dict[tuple[str, int], bool] = {}
 
     def of(self, name: str, *, last: bool) -> Demand:
-        """The demand on a blob; ``last`` if the channels are its last dim."""
+        """Return the demand on a blob; ``last`` if the channels are its last dim."""
         return self._of(name, last, _REACH, {})
 
     def _of(self, name: str, last: bool, reach: int, found: dict[tuple[str, bool, int], Demand]) -> Demand:
-        """The demand on a blob; ``reach`` operators are passed at most.
+        """Return the demand on a blob; ``reach`` operators are passed at most.
 
         What was ``found`` at a distance is not searched again: n readers at each of m steps are n^m ways. It depends
         on the shapes that are known meanwhile, and so serves one search.
@@ -273,7 +273,7 @@ class Demands:
         return Demand(channels, multiple=op.type == "Reshape") if channels else None
 
     def _channels_for(self, op: OpView, index: int, name: str, last: bool) -> int:
-        """The channels that operands which exist require; 0 for any number."""
+        """Return the channels that operands which exist require; 0 for any number."""
         if op.type in SUMS:
             shapes = [self._shapes(other) for other in op.inputs if other != name]
             known = next((shape for shape in shapes if shape and len(shape) > 1), None)
@@ -302,7 +302,7 @@ _BYTES_SPREAD: Final = 74.0
 def quantized_weight(
     op: OpView, index: int, shape: Shape, scales: tuple[float, float], random: np.random.Generator
 ) -> Int8Tensor:
-    """Random bytes of a weight, with a scale that keeps the sums of products in range; or the int32 of a bias.
+    """Return random bytes of a weight, whose scale keeps the sums of products in range; or the int32 of a bias.
 
     ``scales`` are those of operand 0 and, for a bias, of operand 1.
     """

@@ -27,7 +27,7 @@ Observer: TypeAlias = Callable[[Point, int | None], Any]
 
 
 def keep_own_node(point: Point, _state: int | None) -> Any:
-    """The observer that keeps the model's own values."""
+    """Keep the model's own values."""
     return point.value
 
 
@@ -102,7 +102,7 @@ class _Walker:
         return [found[name] if name else None for name in node.output], Cut(model, values, tuple(outputs))
 
     def _model_of(self, node: onnx.NodeProto, values: dict[str, Any]) -> onnx.ModelProto:
-        """A model of the node alone; small constants stay constants, as some operators require."""
+        """Return a model of the node alone; small constants stay constants, as some operators require."""
         graph = onnx.GraphProto(name="step", node=[node])
         for name, value in values.items():
             if name in self._constants and self._constants[name] is value and value.size <= _MAX_CONSTANT:
@@ -196,7 +196,7 @@ def _location(node: onnx.NodeProto) -> tuple[str, str]:
 
 
 def _reads(node: onnx.NodeProto) -> Iterator[str]:
-    """The values that a node reads, including those that its bodies capture."""
+    """Yield the values that a node reads, including those that its bodies capture."""
     yield from (name for name in node.input if name)
     for attribute in node.attribute:
         if attribute.type == onnx.AttributeProto.GRAPH:

@@ -79,7 +79,7 @@ class ReferenceFeeder:
         return point.value if _alike(point.value, value) else value
 
     def _of_turn(self, name: str, turn: int) -> Point | None:
-        """The reference's value for a write of the candidate.
+        """Return the reference's value for a write of the candidate.
 
         Where different numbers of operators write a blob, as in a net and the import of its export, which renames the
         values of operators in place, only the last writes of each iteration are the same value.
@@ -117,7 +117,7 @@ class ReferenceFeeder:
         )
 
     def pair_with(self, actual: Points) -> None:
-        """PointPair anew after a net ran: its points have locations then, and include the results of bodies."""
+        """Pair anew after a net ran: its points have locations then, and include the results of bodies."""
         self.pairs.clear()
         for point in actual:
             if point.walked:
@@ -128,13 +128,13 @@ class ReferenceFeeder:
                 self.pairs.append(self._pair(expected, point, expected.value))
 
     def wrong(self) -> list[PointPair]:
-        """The pairs that disagree, in the reference's order; results of bodies only if no operator disagrees."""
+        """Return the pairs that disagree, in the reference's order; results of bodies only if no operator disagrees."""
         wrong = [pair for pair in self.pairs if not pair.difference.agrees]
         direct = [pair for pair in wrong if not pair.expected.walked]
         return sorted(direct or wrong, key=lambda pair: self._order[id(pair.expected)])
 
     def first(self) -> PointPair | None:
-        """The first pair that disagrees."""
+        """Return the first pair that disagrees."""
         return next(iter(self.wrong()), None)
 
 
@@ -160,7 +160,7 @@ def _shaped(expected: Any, actual: Any) -> Any:
 
 
 def _state_blobs(model: Model) -> dict[str, tuple[str, ...]]:
-    """The blobs that step nets write for each state, by the location of the RecurrentNetwork in the outer net."""
+    """Return the blobs that step nets write for each state, by the location of RecurrentNetwork in the outer net."""
     found = {}
     view = NetView(model.predict_net)
     for op in view.ops:

@@ -67,12 +67,12 @@ class BlobFeeder(Protocol):
     """Replaces the values that operators write."""
 
     def __call__(self, name: str, turn: int, value: Value) -> Value:
-        """The value to go on with."""
+        """Return the value to go on with."""
         ...
 
 
 def keep_own_blob(name: str, turn: int, value: Value) -> Value:  # noqa: ARG001 - the names are the protocol's
-    """The feeder that keeps the net's own values."""
+    """Keep the net's own values."""
     return value
 
 
@@ -101,7 +101,7 @@ def net_points(runtime: Runtime, model: Model, inputs: Mapping[str, Any], feed: 
 
 
 def start_blobs(runtime: Runtime, model: Model) -> dict[str, Value]:
-    """The blobs that the init net makes."""
+    """Return the blobs that the init net makes."""
     blobs: dict[str, Value] = dict(model.params)
     if model.init.rest:
         names = list(dict.fromkeys(name for op in model.init_net.op for name in op.output))
@@ -166,7 +166,7 @@ class _Runner:
 
 
 def reads_and_writes(op: OpView) -> tuple[list[str], list[str]]:
-    """The blobs that an operator may read, with those of its bodies, and those that it may write."""
+    """Return the blobs that an operator may read, with those of its bodies, and those that it may write."""
     read, written = dict.fromkeys(op.inputs), dict.fromkeys(op.outputs)
     control = control_of(op)
     for body in control.bodies.values() if control is not None else ():
@@ -179,7 +179,7 @@ def reads_and_writes(op: OpView) -> tuple[list[str], list[str]]:
 
 
 def writer_counts(net: NetDef) -> Counter[str]:
-    """How many operators of a net and its bodies write each blob; operators that have bodies do not count."""
+    """Return how many operators of a net and its bodies write each blob; operators that have bodies do not count."""
     counts = Counter[str]()
     for op in NetView(net).ops:
         control = control_of(op)
@@ -192,5 +192,5 @@ def writer_counts(net: NetDef) -> Counter[str]:
 
 
 def by_turn(points: Sequence[Point]) -> dict[tuple[bool, str, int], Point]:
-    """Points by name and turn, which identify them on any side that is a net."""
+    """Return points by name and turn, which identify them on any side that is a net."""
     return {(point.walked, point.name, point.turn): point for point in points}

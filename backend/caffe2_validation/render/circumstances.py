@@ -9,7 +9,7 @@ from caffe2_validation.report import ValidationReport
 
 
 def circumstances(report: ValidationReport) -> str:
-    """A list in HTML of what a reader needs to repeat the validation."""
+    """Return a list in HTML of what a reader needs to repeat the validation."""
     entries = "".join(f"<dt class='dim'>{escape(name)}</dt><dd>{text}</dd>" for name, text in _entries(report))
     return f"<dl>{entries}</dl>"
 

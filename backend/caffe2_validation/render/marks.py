@@ -15,7 +15,7 @@ _INSIDE: Final = "in here"
 
 
 def marks_of(sketch: Sketch, report: ValidationReport) -> dict[str, str]:
-    """The text that marks each operator which a divergence names, by the node's key.
+    """Return the text that marks each operator which a divergence names, by the node's key.
 
     Of several texts for one operator the first counts, in this order: the operator named, operators that explain the
     difference equally well, suspects.
@@ -37,7 +37,7 @@ def _named(divergence: Divergence) -> Iterator[tuple[str, str]]:
 
 
 def _find(nodes: list[Node], location: str, blob: str) -> list[tuple[Node, bool]]:
-    """The nodes at a location, and whether it is theirs; else those of the closest operator around it.
+    """Return the nodes at a location, and whether it is theirs; else those of the closest operator around it.
 
     An export has several nodes for one operator: the one that writes the blob is the one, if there is one.
     """

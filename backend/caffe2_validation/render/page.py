@@ -28,7 +28,7 @@ def write_page(report: ValidationReport, path: Location, picture: str = "") -> N
 
 
 def page(report: ValidationReport, picture: str = "", home: str = "") -> str:
-    """The report as HTML, no file and no network is needed to show it.
+    """Return the report as HTML that needs no other file and no network.
 
     Args:
         report: the report.
@@ -106,7 +106,7 @@ def _failures(report: ValidationReport) -> str:
 
 
 def _filters(report: ValidationReport) -> Iterator[str]:
-    """The buttons above the results, each with the number of rows that it shows."""
+    """Yield the buttons above the results, each with the number of rows that it shows."""
     outputs = sum(result.is_output for result in report.results)
     wrong = sum(not result.difference.agrees for result in report.results)
     tabs = (("output", "outputs", outputs), ("wrong", "disagreeing", wrong), ("all", "all blobs", len(report.results)))

@@ -38,7 +38,7 @@ _SMALL: Final = 1e-6
 
 
 def error_picture(model: Model | AnyPath, report: ValidationReport) -> str:
-    """A Caffe2 model, or the ONNX model in a file, as an SVG element to be put into a page.
+    """Return a Caffe2 model, or the ONNX model in a file, as an SVG element to be put into a page.
 
     An operator outside of bodies has the colour of the worst of the blobs that it writes, over all cases and runtimes;
     one that no runtime gave for comparison has a pale green if all that is computed from it agrees. The operators that
@@ -52,7 +52,7 @@ def error_picture(model: Model | AnyPath, report: ValidationReport) -> str:
 
 
 def colouring(sketch: Sketch, report: ValidationReport) -> Colouring:
-    """How operators are off: groups of ``_COLOURS``, by the blobs of the report, and the operators that it names."""
+    """Return how operators are off: groups of ``_COLOURS``, by the report's blobs and the operators that it names."""
     order = list(_COLOURS)
     worst: dict[str, str] = {}
     for result in filter(lambda result: result.difference.compared, report.results):
@@ -87,7 +87,7 @@ def _band(result: BlobResult, report: ValidationReport) -> str:
 
 
 def _agreeing_downstream(sketch: Sketch, compared: Mapping[str, str]) -> set[str]:
-    """The nodes that were not compared, and whose results reach compared nodes, all of which agree.
+    """Return the nodes that were not compared, and whose results reach compared nodes, all of which agree.
 
     Two searches against the edges, from the nodes that agree and from those that do not, each through nodes that were
     not compared. An output that was not compared is not known to agree.
@@ -102,7 +102,7 @@ def _agreeing_downstream(sketch: Sketch, compared: Mapping[str, str]) -> set[str
 
 
 def _reaching(targets: AbstractSet[str], sources: Mapping[str, list[str]], compared: Mapping[str, str]) -> set[str]:
-    """The nodes from which edges lead to one of ``targets`` without passing a compared node."""
+    """Return the nodes from which edges lead to one of ``targets`` without passing a compared node."""
     found: set[str] = set()
     waiting = [source for target in targets for source in sources.get(target, ())]
     while waiting:

@@ -15,13 +15,13 @@ _SHOWN_HISTOGRAMS: Final = 6
 
 
 def depth_plot(results: Iterable[BlobResult], colours: Mapping[str, str]) -> str:
-    """The largest difference of each blob by the number of operators before it; ``colours`` by side."""
+    """Return the largest difference of each blob by the number of operators before it; ``colours`` by side."""
     compared = (r for r in results if r.difference.compared)
     return plot([(colours[r.side], r.depth, _height(r), _point_title(r)) for r in compared], "depth")
 
 
 def _height(result: BlobResult) -> float:
-    """The error; what disagrees in kind, or in where NaN is, stands at the top."""
+    """Return the error; what disagrees in kind, or in where NaN is, stands at the top."""
     found = result.difference
     return found.max_abs if found.agrees or found.max_abs else math.inf
 
@@ -31,7 +31,7 @@ def _point_title(result: BlobResult) -> str:
 
 
 def plot(points: Sequence[tuple[str, int, float, str]], what: str) -> str:
-    """Points by (colour, x, error, title); the error in powers of ten, equal values on the lowest line."""
+    """Plot points by (colour, x, error, title); the error in powers of ten, equal values on the lowest line."""
     last = max((x for _, x, _, _ in points), default=0) or 1
 
     def across(x: float) -> float:
@@ -60,7 +60,7 @@ def plot(points: Sequence[tuple[str, int, float, str]], what: str) -> str:
 
 
 def worst_results(results: Iterable[BlobResult]) -> list[BlobResult]:
-    """The results that are furthest off, one a blob and side."""
+    """Return the results that are furthest off, one a blob and side."""
     best: dict[tuple[str, str], BlobResult] = {}
     for result in results:
         known = best.get((result.name, result.side))
@@ -71,7 +71,7 @@ def worst_results(results: Iterable[BlobResult]) -> list[BlobResult]:
 
 
 def histogram(result: BlobResult) -> str:
-    """The number of elements of a blob by the power of ten of their difference, as a card in HTML."""
+    """Return the number of elements of a blob by the power of ten of their difference, as a card in HTML."""
     counts = result.difference.histogram
     most, width = max(counts), 240 / len(counts)
     bars = "".join(

@@ -52,7 +52,7 @@ def _make(name: str, caffe2_python: str | None, device: str | None) -> Runtime:
 
 
 def find_runtime(name: str, *, caffe2_python: str | None = None, device: str | None = None) -> Runtime:
-    """The runtime of that name.
+    """Return the runtime of that name.
 
     Args:
         name: a name in ``RUNTIMES``.
@@ -71,7 +71,7 @@ def find_runtime(name: str, *, caffe2_python: str | None = None, device: str | N
 
 
 def find_requested(name: str, *, caffe2_python: str | None = None, device: str | None = None) -> Runtime:
-    """:func:`find_runtime` for a runtime that the user asks for: its parts are loaded now.
+    """Do as :func:`find_runtime` for a runtime that the user asks for, and load its parts now.
 
     Raises RunError if it does not exist, is not installed, or cannot be started: a Python without Caffe2, say.
     """
@@ -84,7 +84,7 @@ def find_requested(name: str, *, caffe2_python: str | None = None, device: str |
 
 
 def present_runtimes(*, caffe2_python: str | None = None, device: str | None = None) -> list[Runtime]:
-    """Every runtime that is installed, in the order of the table.
+    """Return every runtime that is installed, in the order of the table.
 
     Raises RunError if the user names a Python of real Caffe2 that does not exist or has no Caffe2, or a GPU that is not
     available.

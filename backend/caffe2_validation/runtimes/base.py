@@ -44,11 +44,11 @@ class Runtime(Protocol):
     form: Form
 
     def missing(self) -> str:
-        """Why the runtime cannot be used; empty if it can."""
+        """Return why the runtime cannot be used; empty if it can."""
         ...
 
     def versions(self) -> dict[str, str]:
-        """Versions of its parts, by name."""
+        """Return the versions of its parts, by name."""
         ...
 
     def load(self, model: AnyModel) -> Loaded:
@@ -57,19 +57,19 @@ class Runtime(Protocol):
 
 
 def onnx_model(model: AnyModel) -> onnx.ModelProto:
-    """The model as an ONNX model; another form here is our own mistake."""
+    """Return the model as an ONNX model; another form here is our own mistake."""
     assert isinstance(model, onnx.ModelProto)
     return model
 
 
 def caffe2_model(model: AnyModel) -> Model:
-    """The model as a Caffe2 model; another form here is our own mistake."""
+    """Return the model as a Caffe2 model; another form here is our own mistake."""
     assert isinstance(model, Model)
     return model
 
 
 def output_array(name: str, value: Any) -> Array:
-    """An output as an array, a sequence stacked. Raises RunError if its arrays have different shapes."""
+    """Return an output as an array, a sequence stacked. Raises RunError if its arrays have different shapes."""
     try:
         return np.asarray(value)
     except ValueError:

@@ -37,7 +37,7 @@ Frame = Tuple[Dict[str, Any], Values]
 
 
 def pack(header: Dict[str, Any], values: Values) -> List[Any]:
-    """The parts of a frame: bytes, or views of them."""
+    """Return the parts of a frame: bytes, or views of them."""
     listed, parts = [], []
     for name, value in values.items():
         array, quantization = (
@@ -60,7 +60,7 @@ def pack(header: Dict[str, Any], values: Values) -> List[Any]:
 
 
 def read_frame(read: Callable[[int], bytes]) -> Optional[Frame]:
-    """The next frame; None at the end. ``read`` gives exactly so many bytes, or fewer at the end."""
+    """Return the next frame; None at the end. ``read`` gives exactly so many bytes, or fewer at the end."""
     start = read(LENGTHS.size)
     if len(start) < LENGTHS.size:
         return None
@@ -108,7 +108,7 @@ class Server:
         return self.run(header["key"], values, header["outputs"])
 
     def about(self) -> Dict[str, Any]:
-        """Versions."""
+        """Return versions."""
         try:
             import torch
 
@@ -166,7 +166,7 @@ class Server:
             self.workspace.FeedBlob(name, value)
 
     def fetch(self, name: str) -> Any:
-        """The value of a blob; None if it is not a tensor."""
+        """Return the value of a blob; None if it is not a tensor."""
         try:
             value = self.workspace.FetchBlob(name)
         except Exception:  # noqa: BLE001 - Caffe2's only way to report that a blob is not a tensor
@@ -180,7 +180,7 @@ class Server:
         return quantized.data, quantized.scale, quantized.zero_point
 
     def parse(self, data: bytes) -> Any:
-        """The net with every operator on the CPU, in bodies too."""
+        """Return the net with every operator on the CPU, in bodies too."""
         net = self.proto.NetDef()
         net.ParseFromString(data)
         self.clear(net)
@@ -223,7 +223,7 @@ def isolate(net: Any) -> List[bytes]:
 
 
 def isolated(path: bytes) -> bytes:
-    """Where a path lies in the current folder: ``/home/user/a`` and ``../home/user/a`` at ``home/user/a``."""
+    """Return where a path lies in the current folder: ``/home/user/a`` and ``../home/user/a`` at ``home/user/a``."""
     return os.path.normpath(b"/" + path).lstrip(b"/")
 
 
@@ -234,7 +234,7 @@ def clear_folder() -> None:
 
 
 def hard_limit() -> Optional[int]:
-    """The bytes of address space that this process, and those that it starts, cannot exceed; None for no limit."""
+    """Return the bytes of address space that this process and its children cannot exceed; None for no limit."""
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
     return None if hard == resource.RLIM_INFINITY else hard
 

@@ -71,7 +71,7 @@ class ConvTranspose(PlainConvTranspose):
 def _trims(
     attributes: Mapping[str, Any], sizes: Sequence[int], strides: Sequence[int], spans: Sequence[int]
 ) -> tuple[list[int], list[int]]:
-    """What is cut off before and behind each axis: the pads, or what makes the sizes those that are asked for."""
+    """Return what is cut off before and behind each axis: the pads, or what yields the sizes that are asked for."""
     way, wanted, rank = attributes.get("auto_pad") or "NOTSET", attributes.get("output_shape"), len(sizes)
     if not wanted and not way.startswith("SAME"):
         pads = list(attributes.get("pads") or [0] * (2 * rank)) if way == "NOTSET" else [0] * (2 * rank)
@@ -84,7 +84,7 @@ def _trims(
 
 
 def _resized(x: Array, heads: Sequence[int], tails: Sequence[int]) -> Array:
-    """With zeros before and behind the last axes, or without elements where the numbers are negative."""
+    """Add zeros before and behind the last axes, or remove elements where the numbers are negative."""
     for axis, (head, tail) in enumerate(zip(heads, tails, strict=True), x.ndim - len(heads)):
         kept = x.take(range(max(-head, 0), x.shape[axis] - max(-tail, 0)), axis)
         pads = [(0, 0)] * x.ndim

@@ -46,6 +46,6 @@ class Loop(PlainLoop):
 
 
 def _no_rows(kind: onnx.TypeProto) -> Array:
-    """The rows of no iteration, of the type of one; a dim that is not declared is 0."""
+    """Return the rows of no iteration, of the type of one; a dim that is not declared is 0."""
     dims = [dim.dim_value for dim in kind.tensor_type.shape.dim]
     return np.empty((0, *dims), ir.DataType(kind.tensor_type.elem_type).numpy())

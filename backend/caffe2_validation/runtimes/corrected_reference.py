@@ -45,7 +45,7 @@ class GatherElements(OpRun):
 
     @staticmethod
     def _cut(data: Array, indices: Array, axis: int) -> Array:
-        """The part of ``data`` that ``indices`` covers: along other axes than the one gathered it may be smaller."""
+        """Return the part of ``data`` that ``indices`` covers, which may be smaller along axes not gathered."""
         axis %= data.ndim
         return data[tuple(slice(None) if i == axis else slice(size) for i, size in enumerate(indices.shape))]
 
@@ -110,14 +110,14 @@ class _Windows:
         return found
 
     def elements(self, x: Array, fill: Any) -> Iterator[Array]:
-        """For each element of a window, that of all windows; ``fill`` is in the pads."""
+        """Yield for each element of a window that of all windows; ``fill`` is in the pads."""
         padded = np.pad(x, [(0, 0), (0, 0), *self.pads], constant_values=fill)
         for taps in product(*self.taps):
             index: Any = (slice(None), slice(None), *np.ix_(*taps))
             yield padded[index]
 
     def counts(self, *, with_pads: bool) -> Array:
-        """How many elements of each window are in the image, or in the given pads too."""
+        """Return how many elements of each window are in the image, or in the given pads too."""
         total = np.ones((), np.int64)
         for taps, (first, begin, end, last) in zip(self.taps, self.given, strict=True):
             low, high = (first, last) if with_pads else (begin, end)
@@ -184,7 +184,7 @@ class Scan(PlainScan):
 def _turned(
     value: Array, index: int, axes: list[int] | None, directions: list[int] | None, *, from_first: bool
 ) -> Array:
-    """A sequence with its axis moved to or from the first one, and reversed if it runs backwards."""
+    """Return a sequence with its axis moved to or from the first one, and reversed if it runs backwards."""
     axis = axes[index] if axes else 0
     if directions and directions[index]:
         value = np.flip(value, 0 if from_first else axis)

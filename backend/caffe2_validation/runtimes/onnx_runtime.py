@@ -27,7 +27,7 @@ class OnnxRuntime:
         self.options = options
 
     def but(self, **options: Any) -> OnnxRuntime:
-        """The same with other options, by the names of :class:`SessionOptions`."""
+        """Return the same with other options, by the names of :class:`SessionOptions`."""
         return OnnxRuntime(self.device, dataclasses.replace(self.options, **options))
 
     def missing(self) -> str:

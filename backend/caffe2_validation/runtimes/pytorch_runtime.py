@@ -66,7 +66,7 @@ class _Loaded:
 
 
 def _value(value: Any) -> Value:
-    """An output as an array, strings or an Int8 tensor."""
+    """Return an output as an array, strings or an Int8 tensor."""
     if isinstance(value, tuple):
         data, scale, zero_point = value
         return Int8Tensor(np.asarray(data), scale, zero_point)

@@ -45,7 +45,7 @@ class RNN(PlainRNN):
 
 
 def _run_ragged(run: Any, operands: tuple[Any, ...], attributes: dict[str, Any], states: int) -> tuple[Array, ...]:
-    """The operator over rows of their own lengths. Operands are [T,N,I]; states [directions,N,H]."""
+    """Run the operator over rows of their own lengths. Operands are [T,N,I]; states [directions,N,H]."""
     lengths = operands[_LENGTHS] if len(operands) > _LENGTHS else None
     if lengths is None or attributes.get("layout"):
         return tuple(run(*operands, **attributes))

@@ -36,7 +36,7 @@ HINT: Final = "install it with `caffe2-bridge oracle install`, or name its Pytho
 
 
 def cache_folder() -> Path:
-    """Where real Caffe2 is installed: $CAFFE2_ORACLE_DIR, else ``~/.cache/caffe2-oracle``."""
+    """Return where real Caffe2 is installed: $CAFFE2_ORACLE_DIR, else ``~/.cache/caffe2-oracle``."""
     folder = os.environ.get("CAFFE2_ORACLE_DIR")
     return Path(folder) if folder else Path.home() / ".cache" / "caffe2-oracle"
 
@@ -47,7 +47,7 @@ def is_requested(python: str | None = None) -> bool:
 
 
 def find_python() -> Path | None:
-    """The Python that has real Caffe2: $CAFFE2_PYTHON, else that of the cache folder; None if it is not installed."""
+    """Return the Python with real Caffe2: $CAFFE2_PYTHON, else that of the cache folder; None if not installed."""
     named = os.environ.get("CAFFE2_PYTHON")
     if named:
         return Path(named)
@@ -254,12 +254,12 @@ os.register_at_fork(after_in_child=_forget_processes)
 
 @cache
 def shared_caffe2(python: str | None = None) -> Caffe2:
-    """One process for everything that is validated in this one, so that it starts once."""
+    """Return one process for everything that is validated in this one, so that it starts once."""
     return Caffe2(python)
 
 
 def _load_requests(model: Model) -> Iterator[tuple[dict[str, str], dict[str, Any]]]:
-    """What is asked to load a model. The parameters of a large init net are sent one by one, decoded.
+    """Yield what is asked to load a model. The parameters of a large init net are sent one by one, decoded.
 
     Caffe2, as protobuf, reads no message of more than 2 GB.
     """
@@ -276,7 +276,7 @@ def _load_requests(model: Model) -> Iterator[tuple[dict[str, str], dict[str, Any
 
 
 def _sent(value: Tensor) -> Any:
-    """A value as the process takes it: an Int8 tensor is a plain tuple."""
+    """Return a value as the process takes it: an Int8 tensor is a plain tuple."""
     return tuple(value) if isinstance(value, Int8Tensor) else value
 
 
