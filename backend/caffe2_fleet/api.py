@@ -75,7 +75,7 @@ def run_plan(plan: Plan, engine: Any, jobs: int) -> Generator[ModelResult]:
 
 
 def find_tasks(source: AnyPath, target: AnyPath | None) -> tuple[list[ModelTask], Sequence[Skipped]]:
-    """The tasks of a folder or of a manifest, and the files that are skipped. Raises like :func:`run`."""
+    """Return the tasks of a folder or of a manifest, and the files that are skipped. Raises like :func:`run`."""
     if source.is_file() and source.suffix in SUFFIXES:
         return read_manifest(source), ()
     if not source.is_dir():

@@ -10,7 +10,7 @@ from caffe2_bridge.diagnostics import RunError
 
 
 def import_arrow() -> Any:
-    """The module ``pyarrow`` with ``pyarrow.parquet``. Raises RunError if it is not installed."""
+    """Return the module ``pyarrow`` with ``pyarrow.parquet``. Raises RunError if it is not installed."""
     try:
         arrow = importlib.import_module("pyarrow")
         importlib.import_module("pyarrow.parquet")

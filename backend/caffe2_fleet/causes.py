@@ -34,7 +34,7 @@ class Blocker:
 
 
 def find_blockers(results: Iterable[ModelResult]) -> list[Blocker]:
-    """The errors of all exports by code and operator, that of most models first."""
+    """Return the errors of all exports by code and operator, that of most models first."""
     models: dict[tuple[str, str], list[str]] = defaultdict(list)
     alone: dict[tuple[str, str], list[str]] = defaultdict(list)
     for result in results:
@@ -52,7 +52,7 @@ def find_blockers(results: Iterable[ModelResult]) -> list[Blocker]:
 
 
 def group_by_cause(results: Iterable[ModelResult]) -> dict[tuple[str, str], list[ModelResult]]:
-    """The models that do not agree, by verdict and cause, the most frequent first."""
+    """Return the models that do not agree, by verdict and cause, the most frequent first."""
     found: dict[tuple[str, str], list[ModelResult]] = defaultdict(list)
     for result in results:
         if result.verdict != "agree":
@@ -61,17 +61,17 @@ def group_by_cause(results: Iterable[ModelResult]) -> dict[tuple[str, str], list
 
 
 def cause_of_errors(errors: Sequence[Diagnostic]) -> str:
-    """The cause of an export that was refused: the first error that known sizes would not mend."""
+    """Return the cause of an export that was refused: the first error that known sizes would not mend."""
     first = min(errors, key=lambda finding: finding.code == "needs-shape", default=None)
     return "" if first is None else f"{first.code}: {first.location.op_type}".removesuffix(": ")
 
 
 def cause_of_text(text: str) -> str:
-    """An error message without the names and numbers of its model."""
+    """Return an error message without the names and numbers of its model."""
     return " ".join(_NUMBER.sub("N", _QUOTED.sub("...", text)).split())[:_LONGEST]
 
 
 def cause_of_sides(verdict: str, sides: Iterable[str]) -> str:
-    """The cause of a disagreement, or of runtimes that failed: the sides at fault."""
+    """Return the cause of a disagreement, or of runtimes that failed: the sides at fault."""
     names = ", ".join(dict.fromkeys(sides))
     return {"disagree": f"differs in {names}", "could not run": f"fails in {names}"}.get(verdict, "")

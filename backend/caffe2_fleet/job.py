@@ -62,7 +62,7 @@ class Job:
         return f"pages/{self.task.stem}.html" if self.target else ""
 
     def request(self) -> dict[str, Any]:
-        """The request to a model process."""
+        """Return the request to a model process."""
         return {
             "task": self.task.to_json(), "options": self.options, "target": self.target, "command": self.command,
             "onnx": f"onnx/{self.task.stem}.onnx", "page": self.page,

@@ -9,7 +9,7 @@ from caffe2_validation.report import PairDifference
 
 
 def text_table(results: Sequence[ModelResult]) -> str:
-    """Models by pairs, with the reason if a pair is missing or disagrees; then counts by pair."""
+    """Return models by pairs, with the reason if a pair is missing or disagrees; then counts by pair."""
     columns = list(dict.fromkeys(_name(one, other) for r in results for one, other, _ in r.pairs()))
     lines = ["| model | " + " | ".join([*columns, "reason"]) + " |", "|---" * (len(columns) + 2) + "|"]
     counts = {column: [0, 0, 0] for column in columns}

@@ -53,7 +53,7 @@ def make_plan(
 
 
 def plain_options(options: ValidationOptions) -> str:
-    """The options as JSON text. Raises OptionError if one of them is not plain data."""
+    """Return the options as JSON text. Raises OptionError if one of them is not plain data."""
     try:
         text = options.to_json()
     except TypeError:

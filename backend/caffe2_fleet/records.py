@@ -20,7 +20,7 @@ class Records:
         self._folder.mkdir(parents=True, exist_ok=True)
 
     def find(self, name: str, key: str) -> ModelResult | None:
-        """The record of a model, if it has this key and the files that it names exist."""
+        """Return the record of a model, if it has this key and the files that it names exist."""
         try:
             data = json.loads(read_file(self._file(name)))
             result = ModelResult(**data)
@@ -37,7 +37,7 @@ class Records:
             file.write(json.dumps(vars(result), indent=2).encode())
 
     def _file(self, name: str) -> AnyPath:
-        """A readable part of the name, and a digest that keeps names apart."""
+        """Return a readable part of the name, and a digest that keeps names apart."""
         readable = "".join(c if c.isalnum() or c in "-_." else "-" for c in name)
         readable = readable.encode()[-80:].decode(errors="ignore")  # names of files are limited in bytes
         return self._folder / f"{readable}-{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}.json"

@@ -76,11 +76,11 @@ class ModelResult:
     compared_with_net_evaluator: bool | None = None
 
     def with_owner(self, owner: str) -> ModelResult:
-        """The same result of a model that has another owner now."""
+        """Return the same result of a model that has another owner now."""
         return replace(self, owner=owner)
 
     def pairs(self) -> Iterator[tuple[str, str, PairDifference]]:
-        """Each pair of different sides once."""
+        """Yield each pair of different sides once."""
         seen: set[frozenset[str]] = set()
         for one, other, worst, agrees in self.matrix:
             both = frozenset((one, other))
@@ -90,6 +90,6 @@ class ModelResult:
 
 
 def exit_code(results: Sequence[ModelResult]) -> int:
-    """0: all agree; 1: one disagrees; 2: one could not run, or there is none."""
+    """Return 0 if all agree; 1 if one disagrees; 2 if one could not run, or there is none."""
     verdicts = {result.verdict for result in results}
     return 1 if "disagree" in verdicts else 0 if verdicts == {"agree"} else 2

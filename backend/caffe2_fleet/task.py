@@ -51,7 +51,7 @@ class ModelTask:
         return stem if len(stem) <= _LONGEST_PATH else _file_name(parts[-1], digest_of=self.name)
 
     def options(self, common: ValidationOptions) -> ValidationOptions:
-        """The options of the batch, with what the task says in their place. Raises OptionError."""
+        """Return the options of the batch, with what the task says in their place. Raises OptionError."""
         own: dict[str, Any] = {
             name: getattr(self, name) for name in ("rtol", "atol") if getattr(self, name) is not None
         }
@@ -63,22 +63,22 @@ class ModelTask:
         return replace(common, described={**common.described, **described}, **own)
 
     def to_json(self) -> str:
-        """The task as JSON text."""
+        """Return the task as JSON text."""
         return json.dumps(asdict(self), sort_keys=True)
 
     def identity(self) -> str:
-        """What the result of the model depends on, as JSON text: all but the owner."""
+        """Return what the result of the model depends on, as JSON text: all but the owner."""
         return json.dumps(asdict(replace(self, owner="")), sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> ModelTask:
-        """The inverse of :meth:`to_json`."""
+        """Invert :meth:`to_json`."""
         data = json.loads(text)
         return cls(**data | {"outputs": tuple(data["outputs"])})
 
 
 def _file_name(part: str, digest_of: str = "") -> str:
-    """A part of a path, with a digest in the place of what is too long for a file or not printable."""
+    """Return a part of a path, with a digest in the place of what is too long for a file or not printable."""
     safe = "".join(char if char.isprintable() else "-" for char in part)
     if safe == part and len(part.encode()) <= _LONGEST and not digest_of:
         return part

@@ -30,7 +30,7 @@ class Trends:
     causes: dict[tuple[str, str], tuple[int, int]]
 
     def describe(self) -> str:
-        """The counts, in a line."""
+        """Return the counts, in a line."""
         return (
             f"{len(self.worse)} worse, {len(self.better)} better, {len(self.drifted)} drifted, "
             f"{len(self.added)} added, {len(self.gone)} gone"

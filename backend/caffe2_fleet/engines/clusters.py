@@ -63,7 +63,7 @@ def _connected(distributed: Any, address: str) -> Engine:
 
 
 def _local_cluster(distributed: Any, jobs: int) -> Engine:
-    """Workers of this machine, which share its memory, and which no other user of the machine can give tasks to.
+    """Start workers of this machine, which share its memory, and which no other user of the machine can give tasks to.
 
     All parts listen on loopback alone, and to those who have the key, which is in the memory of the processes.
     """
@@ -85,7 +85,7 @@ def _local_cluster(distributed: Any, jobs: int) -> Engine:
 
 
 def _temporary_key(distributed: Any) -> Any:
-    """A key and a certificate for TLS in both directions. Raises RunError if they cannot be made."""
+    """Return a key and a certificate for TLS in both directions. Raises RunError if they cannot be made."""
     try:
         return distributed.Security.temporary()
     except ImportError as error:
@@ -96,7 +96,7 @@ def _temporary_key(distributed: Any) -> Any:
 
 
 def _slurm_cluster(distributed: Any, jobs: int) -> Engine:
-    """Workers that Slurm starts, as dask-jobqueue's configuration says."""
+    """Return workers that Slurm starts, as dask-jobqueue's configuration says."""
     import dask
 
     try:
@@ -114,7 +114,7 @@ def _slurm_cluster(distributed: Any, jobs: int) -> Engine:
 
 
 def _engine(client: Any, opened: ExitStack) -> Engine:
-    """The engine of a client; it closes the client, and what was opened for it."""
+    """Return the engine of a client; it closes the client, and what was opened for it."""
     from caffe2_fleet.engines.dask import DaskEngine
 
     opened.enter_context(client)

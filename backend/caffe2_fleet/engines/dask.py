@@ -95,7 +95,7 @@ class DaskEngine:
         return list(self._client.scheduler_info(n_workers=-1).get("workers", {}).values())
 
     def _resources(self, job: Job, *, alone: bool) -> dict[str, float] | None:
-        """The memory that a job takes of a worker's, if workers declare theirs: all of it for one that runs alone."""
+        """Return the memory of a worker that a job takes, if workers declare it: all for a job that runs alone."""
         declared = [worker["resources"].get(RESOURCE, 0) for worker in self._workers()]
         largest = max(declared, default=0)
         return {RESOURCE: largest if alone else min(job.share, largest)} if largest else None
@@ -112,7 +112,7 @@ class DaskEngine:
 
 
 def _record_lost(job: Job) -> ModelResult:
-    """The result of a model whose workers were lost, with its page and its record."""
+    """Return the result of a model whose workers were lost, with its page and its record."""
     reason = "the workers that ran it were lost, the last one while it ran this model alone"
     result = crashed(job, reason, "lost workers", 2)
     if job.target:

@@ -60,7 +60,7 @@ def discover(folder: AnyPath, excluded: AnyPath | None = None) -> Discovery:
 
 
 def _walk(folder: AnyPath, excluded: AnyPath | None) -> Iterator[tuple[AnyPath, Sequence[AnyPath]]]:
-    """A folder with its files, and those below it."""
+    """Yield a folder with its files, and those below it."""
     if not isinstance(folder, Path):
         inside = None if excluded is None else f"{excluded}/"
         yield from ((f, files) for f, files in walk(folder) if inside is None or not f"{f}/".startswith(inside))
@@ -72,7 +72,7 @@ def _walk(folder: AnyPath, excluded: AnyPath | None) -> Iterator[tuple[AnyPath, 
 
 
 def name_of(path: AnyPath, folder: AnyPath) -> str:
-    """The path of a file or folder under a folder; the name of the folder itself."""
+    """Return the path of a file or folder under a folder; the name of the folder itself."""
     if path == folder:
         return path.resolve().name
     if isinstance(path, Path) and isinstance(folder, Path):
@@ -81,17 +81,17 @@ def name_of(path: AnyPath, folder: AnyPath) -> str:
 
 
 def text_of(path: AnyPath) -> str:
-    """A path as text, or its URL, which may hold credentials."""
+    """Return a path as text, or its URL, which may hold credentials."""
     return str(path) if isinstance(path, Path) else path.url.text
 
 
 def find_models(folder: AnyPath) -> list[AnyPath]:
-    """The models of :func:`discover`."""
+    """Return the models of :func:`discover`."""
     return list(discover(folder).models)
 
 
 def files_of(model: AnyPath) -> list[AnyPath]:
-    """The files of a model file: itself, and its init net."""
+    """Return the files of a model file: itself, and its init net."""
     try:
         init = None if model.suffix == ".onnx" else pairing.init_net_beside(model)
         if init is None and isinstance(model, Path):
@@ -102,7 +102,7 @@ def files_of(model: AnyPath) -> list[AnyPath]:
 
 
 def _models_in(files: Sequence[AnyPath]) -> tuple[list[AnyPath], list[tuple[AnyPath, str]]]:
-    """The model files among the files of one folder, and the reasons why the others are none."""
+    """Return the model files among the files of one folder, and the reasons why the others are none."""
     reasons = {path: why for path in files if (why := _why_skipped(path))}
     binary = {path.stem: path for path in files if path.suffix == ".pb" and path not in reasons}
     for path in files:
@@ -117,7 +117,7 @@ def _models_in(files: Sequence[AnyPath]) -> tuple[list[AnyPath], list[tuple[AnyP
 
 
 def _init_nets(models: Sequence[AnyPath], nets: Sequence[AnyPath]) -> Iterator[tuple[AnyPath, str]]:
-    """The models of init nets; one that belongs to none may miss its predict net."""
+    """Yield the models of init nets; one that belongs to none may miss its predict net."""
     owners = {file: model for model in models for file in files_of(model)[1:]}
     names = {owner.stem: owner.name for owner in owners.values()}
     stems = {file.stem: owner for file, owner in owners.items()}
@@ -127,7 +127,7 @@ def _init_nets(models: Sequence[AnyPath], nets: Sequence[AnyPath]) -> Iterator[t
 
 
 def _why_skipped(path: AnyPath) -> str:
-    """Why a file is not a model, by its name and its content; empty if it is one."""
+    """Return why a file is not a model, by its name and its content; empty if it is one."""
     if path.suffix == ".onnx":
         return ""
     if path.suffix not in _SUFFIXES:

@@ -63,7 +63,7 @@ class Lock:
             file.write(json.dumps({"schema": _SCHEMA, "models": self.models, "files": files}).encode())
 
     def hash(self, path: AnyPath) -> FileHash:
-        """The hash of a file, computed if its size or its time changed. Raises OSError.
+        """Return the hash of a file, computed if its size or its time changed. Raises OSError.
 
         For a remote file it is that of the version that its store reports, so that it need not be downloaded.
         """
@@ -84,7 +84,7 @@ class Lock:
         return known
 
     def lock(self, task: ModelTask, common: str) -> tuple[str, int]:
-        """The key of a model, and the bytes of its files.
+        """Return the key of a model, and the bytes of its files.
 
         Args:
             task: the model, and what is asked of it.
@@ -103,7 +103,7 @@ class Lock:
 
 
 def files_of_task(task: ModelTask) -> Sequence[AnyPath]:
-    """The files of a model: those of its folder, or itself and its init net. Raises OSError."""
+    """Return the files of a model: those of its folder, or itself and its init net. Raises OSError."""
     model = locate(task.path)
     files = sorted(path for path in model.iterdir() if path.is_file()) if model.is_dir() else files_of(model)
     return [*files, locate(task.init)] if task.init else files

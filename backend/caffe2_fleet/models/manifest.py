@@ -99,7 +99,7 @@ def _task(entry: Mapping[str, Any], folder: AnyPath, where: str) -> ModelTask:
 
 
 def _under(folder: AnyPath, path: str, where: str) -> str:
-    """A path of a manifest in a folder, or a URL."""
+    """Return a path of a manifest in a folder, or a URL."""
     if is_url(path):
         return path
     try:
@@ -122,7 +122,7 @@ def _texts(values: Any, where: str) -> tuple[str, ...]:
 
 
 def _inputs(values: Any, where: str) -> dict[str, Any]:
-    """Inputs as ``NAME = "DTYPE[DIM,...]"``, spelled as on the command line."""
+    """Return inputs given as ``NAME = "DTYPE[DIM,...]"``, spelled as on the command line."""
     if not isinstance(values, dict):
         raise OptionError(f"{where}: inputs must be a table of DTYPE[DIM,...] by name")
     found = {}
@@ -137,7 +137,7 @@ def _inputs(values: Any, where: str) -> dict[str, Any]:
 
 
 def _safe_name(name: str, where: str) -> str:
-    """A name that is a path under any folder; of a path outside of the manifest's folder its last part."""
+    """Return a name that is a path under any folder; of a path outside of the manifest's folder its last part."""
     pure = PurePosixPath(name)
     if pure.is_absolute() or ".." in pure.parts:
         pure = PurePosixPath(pure.name)

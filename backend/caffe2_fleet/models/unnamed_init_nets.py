@@ -52,7 +52,7 @@ def _paired(files: tuple[tuple[Path, int, int], ...]) -> Mapping[AnyPath, AnyPat
 
 
 def _init_net(file: Path) -> InitNet | None:
-    """The init net in a file; None if it is none, or a name pairs it."""
+    """Return the init net in a file; None if it is none, or a name pairs it."""
     try:
         init = load_init_net(file)
         named = pairing.is_init_net(file)
@@ -62,7 +62,7 @@ def _init_net(file: Path) -> InitNet | None:
 
 
 def _missing(file: Path, init: Path) -> list[str]:
-    """The parameters that a net lacks; none if it has an init net by its name, or is no net."""
+    """Return the parameters that a net lacks; none if it has an init net by its name, or is no net."""
     try:
         if pairing.init_net_beside(file) is not None:
             return []

@@ -60,7 +60,7 @@ def append_models(tasks: Sequence[ModelTask], path: AnyPath) -> None:
 
 
 def manifest_entry(task: ModelTask, folder: AnyPath) -> dict[str, Any]:
-    """A task as an entry of a manifest in a folder: the keys that are known."""
+    """Return a task as an entry of a manifest in a folder: the keys that are known."""
     entry: dict[str, Any] = {"path": _relative(task.path, folder), "name": task.name}
     if task.init:
         entry["init"] = _relative(task.init, folder)
@@ -74,7 +74,7 @@ def manifest_entry(task: ModelTask, folder: AnyPath) -> dict[str, Any]:
 
 
 def toml_text(entries: Sequence[Mapping[str, Any]]) -> str:
-    """Entries as ``[[model]]`` tables."""
+    """Return entries as ``[[model]]`` tables."""
     return "\n".join("\n".join(["[[model]]", *_pairs(entry), ""]) for entry in entries)
 
 
@@ -98,7 +98,7 @@ def _key(key: str) -> str:
 
 
 def _text(text: str) -> str:
-    """A basic string: JSON's escapes are TOML's, but for the character DEL, which TOML escapes, too."""
+    """Return a basic string: JSON's escapes are TOML's, but for the character DEL, which TOML escapes, too."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
@@ -111,7 +111,7 @@ def _encoded(text: str) -> bytes:
 
 
 def _relative(path: str, folder: AnyPath) -> str:
-    """A path as a manifest in a folder names it; a URL in another place, or a path in a remote manifest, as it is."""
+    """Return a path as a manifest in a folder names it; a URL elsewhere, or a path in a remote manifest, unchanged."""
     if not isinstance(folder, Path):
         return path.removeprefix(text_of(folder).rstrip("/") + "/")
     if is_url(path):
@@ -121,7 +121,7 @@ def _relative(path: str, folder: AnyPath) -> str:
 
 
 def spelled(spec: Sequence[Any]) -> str:
-    """A description of an input as on the command line: ``float32[N,3]@0.05,128``."""
+    """Return a description of an input as on the command line: ``float32[N,3]@0.05,128``."""
     dtype, shape, *quantized = spec
     dims = "" if shape is None else f"[{','.join('?' if dim is None else str(dim) for dim in shape)}]"
     scale = f"@{quantized[0][0]!r},{quantized[0][1]}" if quantized else ""

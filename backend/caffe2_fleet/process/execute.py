@@ -26,7 +26,7 @@ def execute(job: Job, pool: ProcessPool) -> ModelResult:
 
 
 def kept_result(job: Job) -> ModelResult | None:
-    """The result that a record of the job's key holds, if there is one."""
+    """Return the result that a record of the job's key holds, if there is one."""
     return Records(locate(job.target)).find(job.task.name, job.key) if job.target and job.key else None
 
 
@@ -63,7 +63,7 @@ def answer(job: Job, pool: ProcessPool) -> ModelResult:
 
 
 def crashed(job: Job, reason: str, cause: str, attempts: int) -> ModelResult:
-    """The result of a model that did not answer."""
+    """Return the result of a model that did not answer."""
     return ModelResult(
         job.task.name, "crashed", reason, cause, owner=job.task.owner, page=job.page, key=job.key, bytes=job.bytes,
         attempts=attempts,

@@ -11,7 +11,7 @@ _DEFAULT: Final = 4 << 30  # of a machine that does not report its memory
 
 
 def resident_bytes(process: int) -> int:
-    """The resident memory of a process and of its children, in bytes; 0 if it ended or the system reports none."""
+    """Return the resident memory of a process and its children, in bytes; 0 if it ended or the system reports none."""
     try:
         pages = int((_PROC / str(process) / "statm").read_bytes().split()[1])
         children = (_PROC / str(process) / "task" / str(process) / "children").read_bytes().split()
@@ -21,7 +21,7 @@ def resident_bytes(process: int) -> int:
 
 
 def available_bytes() -> int:
-    """The memory that new processes can take without swapping, in bytes, or what the container leaves."""
+    """Return the memory that new processes can take without swapping, in bytes, or what the container leaves."""
     try:
         lines = (_PROC / "meminfo").read_text(encoding="ascii").splitlines()
         found = next(int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:"))
@@ -31,7 +31,7 @@ def available_bytes() -> int:
 
 
 def _of_control_group() -> list[int]:
-    """What a container of cgroup v2 leaves, if it has a limit."""
+    """Return what a container of cgroup v2 leaves, if it has a limit."""
     folder = Path("/sys/fs/cgroup")
     try:
         limit = int((folder / "memory.max").read_text(encoding="ascii"))

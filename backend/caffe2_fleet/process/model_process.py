@@ -147,7 +147,7 @@ class ModelProcess:
             raise LimitError(message, "memory limit")
 
     def _ending(self) -> ProcessEndedError:
-        """How the process ended."""
+        """Return how the process ended."""
         status = self._process.wait()
         self._errors.seek(0)
         tail = " ".join(self._errors.read().decode(errors="replace").splitlines()[-_LINES:])

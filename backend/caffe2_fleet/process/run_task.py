@@ -106,7 +106,7 @@ def _timed(times: dict[str, float], stage: str) -> Iterator[None]:
 
 
 def _count(model: AnyModel) -> tuple[Counter[str], Counter[str]]:
-    """The operators of a net by type, or the nodes of a graph, and those in bodies."""
+    """Return the operators of a net by type, or the nodes of a graph, and those in bodies."""
     if isinstance(model, Model):
         return count_operators(model.predict_net)
     graph, *bodies = every_graph(model.graph)
@@ -151,7 +151,7 @@ def _export_with(
 
 
 def _found_sizes(model: Model, options: ValidationOptions) -> Iterator[Described]:
-    """The inputs that validation generates, as descriptions: of their ranks first, then of their sizes."""
+    """Yield the inputs that validation generates, as descriptions: of their ranks first, then of their sizes."""
     try:
         generated = generate(Forms(model, options.described, recurrent=options.recurrent), None, options)
     except BridgeError:
@@ -165,7 +165,7 @@ def _found_sizes(model: Model, options: ValidationOptions) -> Iterator[Described
 
 
 def _not_exported(errors: Sequence[Diagnostic], record: dict[str, Any]) -> dict[str, Any]:
-    """The verdict of a net whose export failed, with the reason before what validation found."""
+    """Return the verdict of a net whose export failed, with the reason before what validation found."""
     validated = f"validation: {record['verdict']}" + (f": {record['reason']}" if record["reason"] else "")
     reason = f"{_summary(errors)}; {validated}"
     return {"verdict": "not exported", "verdict_text": "", "cause": cause_of_errors(errors), "reason": reason}
@@ -192,7 +192,7 @@ def _compared(report: ValidationReport) -> dict[str, Any]:
 
 
 def _differences_by_pair(report: ValidationReport) -> dict[str, float]:
-    """The largest difference of any output: of each pair of sides that was compared."""
+    """Return the largest difference of any output: of each pair of sides that was compared."""
     found: dict[str, float] = {}
     for result in report.results:
         if result.is_output:
@@ -214,6 +214,6 @@ def _line(text: str) -> str:
 
 
 def _summary(errors: Sequence[Diagnostic]) -> str:
-    """The first error, preferably one that known sizes would not fix, and the number of the others."""
+    """Return the first error, preferably one that known sizes would not fix, and the number of the others."""
     first, *others = sorted(errors, key=lambda finding: finding.code == "needs-shape")
     return _line(str(first)) + (f" (and {len(others)} more)" if others else "")

@@ -47,7 +47,7 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def answer_anything(request: dict[str, Any]) -> dict[str, Any]:
-    """:func:`answer`, where a fault of this project is the result of the model that met it."""
+    """Answer as :func:`answer`, with a fault of this project as the result of the model that met it."""
     try:
         return answer(request)
     except Exception as error:  # noqa: BLE001 - any fault must cost one model alone
@@ -58,7 +58,7 @@ def answer_anything(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _place(error: BaseException) -> str:
-    """The file and line that raised."""
+    """Return the file and line that raised."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

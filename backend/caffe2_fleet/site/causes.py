@@ -18,7 +18,7 @@ _NONE: Final = '<p class="dim">none</p>'
 
 
 def causes_page(results: Sequence[ModelResult]) -> str:
-    """The page, from the results."""
+    """Return the page, from the results."""
     pages = {result.model: result.page for result in results}
     blockers = list(_blocker_rows(results, pages))
     causes = list(_cause_rows(results))

@@ -16,25 +16,25 @@ MARKS: Final[Mapping[str, str]] = {
 
 
 def mark_of(verdict: str) -> str:
-    """The class of the colour of a verdict."""
+    """Return the class of the colour of a verdict."""
     return MARKS.get(verdict, "could")
 
 
 def link(name: str, page: str) -> str:
-    """A name, linked to its page if it has one."""
+    """Return a name, linked to its page if it has one."""
     text = f"<code>{escape(name)}</code>"
     return f'<a href="{quote(page)}">{text}</a>' if page else text
 
 
 def listed(links: Sequence[str]) -> str:
-    """How many there are, to unfold."""
+    """Return how many there are, to unfold."""
     if not links:
         return "0"
     return f"<details><summary>{len(links)}</summary>{'<br>'.join(links)}</details>"
 
 
 def table(name: str, heads: Iterable[str], rows: Iterable[str]) -> str:
-    """A table to sort, in a box that scrolls."""
+    """Return a table to sort, in a box that scrolls."""
     head = "".join(f"<th>{escape(text)}</th>" for text in heads)
     return (
         f'<div class="scroll"><table id="{name}" class="sortable"><thead><tr>{head}</tr></thead><tbody>\n'
@@ -44,5 +44,5 @@ def table(name: str, heads: Iterable[str], rows: Iterable[str]) -> str:
 
 
 def number_cell(value: float, text: str) -> str:
-    """A cell that sorts by its number."""
+    """Return a cell that sorts by its number."""
     return f'<td class="n" data-v="{value!r}">{text}</td>'

@@ -59,7 +59,7 @@ def _picture(model: Model | AnyPath | None, report: ValidationReport) -> str:
 
 
 def failure_page(result: ModelResult, home: str, picture: str = "") -> str:
-    """The page of a model that was not compared, from its record."""
+    """Return the page of a model that was not compared, from its record."""
     return fill(
         _TEMPLATE,
         model=escape(result.model),

@@ -60,7 +60,7 @@ def write_summary(
 
 
 def _earlier(out: AnyPath) -> dict[str, Any] | None:
-    """The summary of the run before; None if there is none that can be read."""
+    """Return the summary of the run before; None if there is none that can be read."""
     try:
         return read_summary(out)
     except (BridgeError, OSError):
@@ -68,7 +68,7 @@ def _earlier(out: AnyPath) -> dict[str, Any] | None:
 
 
 def index_page(summary: dict[str, Any], others: Sequence[str] = ()) -> str:
-    """The index page, from a summary: what the JSON file holds is enough. It links to the ``others``."""
+    """Return the index page, from a summary: what the JSON file holds is enough. It links to the ``others``."""
     results = [ModelResult(**model) for model in summary["models"]]
     counts = {verdict: count for verdict, count in summary["counts"].items() if count}
     return fill(

@@ -42,7 +42,7 @@ def write_trends(old: dict[str, Any], new: dict[str, Any], target: AnyPath) -> T
 
 
 def _base(folder: str, page: AnyPath) -> str:
-    """The address of a folder in a page, with a slash at its end; empty for the page's own folder."""
+    """Return the address of a folder in a page, with a slash at its end; empty for the page's own folder."""
     if folder == str(page.parent):
         return ""
     if isinstance(page, Path) and not is_url(folder):
@@ -52,7 +52,7 @@ def _base(folder: str, page: AnyPath) -> str:
 
 
 def trends_page(trends: Trends, versions: Sequence[tuple[str, str, str]] = (), base: str = "") -> str:
-    """The page of trends; ``base`` is the address of the new run's folder, with a slash at its end."""
+    """Return the page of trends; ``base`` is the address of the new run's folder, with a slash at its end."""
     parts = [
         "<h2>Counts</h2>",
         table("counts", ("verdict", "before", "after"), _count_rows(trends)),
@@ -115,7 +115,7 @@ def _link(model: ModelResult, base: str | None) -> str:
 
 
 def _versions(old: dict[str, Any], new: dict[str, Any]) -> list[tuple[str, str, str]]:
-    """The packages whose versions differ."""
+    """Return the packages whose versions differ."""
     before, after = old.get("versions", {}), new.get("versions", {})
     names = sorted({*before, *after})
     return [(n, before.get(n, ""), after.get(n, "")) for n in names if before.get(n) != after.get(n)]
