@@ -12,7 +12,7 @@ _POWERS: Final = " kmgt"
 
 
 def parse_size(text: str) -> int:
-    """A number of bytes: ``500MB``, ``4GB`` (powers of 1000), ``4GiB`` (powers of 1024), ``4000000000``.
+    """Parse a number of bytes: ``500MB``, ``4GB`` (powers of 1000), ``4GiB`` (powers of 1024), ``4000000000``.
 
     Raises click.BadParameter for any other text.
     """

@@ -57,7 +57,7 @@ def reports_errors(exit_code: int = FAILED) -> Callable[[Callable[..., None]], C
 
 
 def _of_fault(error: Exception, location: Location) -> str:
-    """What is said of a fault of this project, or of a lack of memory, which is none."""
+    """Return what is said of a fault of this project, or of a lack of memory, which is none."""
     try:
         return str(internal_error(error, location))
     except BridgeError as found:
@@ -74,7 +74,7 @@ _OF_PATHS: Final[dict[type[OSError], str]] = {
 
 
 def _sentence(error: BridgeError | OSError) -> str:
-    """The error as a sentence; those of the operating system name the path first, and no number."""
+    """Return the error as a sentence; those of the operating system name the path first, and no number."""
     if isinstance(error, BridgeError) or error.filename is None:  # errors of storage are both
         return str(error)
     path = Path(os.fsdecode(error.filename))

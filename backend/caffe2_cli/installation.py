@@ -128,7 +128,7 @@ def find_packages(requirements: list[str]) -> Iterator[Package]:
 
 
 def _command(requirement: str, extra: str) -> str:
-    """The command that installs a requirement, instead of the other onnxruntime where that is installed."""
+    """Return the command that installs a requirement, instead of the other onnxruntime where that is installed."""
     other = {"cpu": "onnxruntime-gpu", "gpu": "onnxruntime"}.get(extra, "")
     first = f"pip uninstall {other}; " if other and _installed(other) else ""
     return f"{first}pip install '{requirement}'"
@@ -163,7 +163,7 @@ def _runtime_problems(runtimes: list[Package], damage: str) -> list[Problem]:
 
 
 def _find_providers() -> tuple[tuple[str, ...], str]:
-    """The execution providers of onnxruntime, and why it can use no GPU."""
+    """Return the execution providers of onnxruntime, and why it can use no GPU."""
     try:
         return tuple(onnxruntime().get_available_providers()), missing_cuda()
     except RunError as error:
@@ -171,7 +171,7 @@ def _find_providers() -> tuple[tuple[str, ...], str]:
 
 
 def _find_caffe2() -> tuple[dict[str, str], str]:
-    """Real Caffe2's Python and versions, and why there are none."""
+    """Return real Caffe2's Python and versions, and why there are none."""
     runtime = Caffe2()
     reason = runtime.missing()
     if reason:

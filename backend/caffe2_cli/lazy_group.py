@@ -48,7 +48,7 @@ class LazyGroup(click.Group):
         return super().__call__(*args, **kwargs)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names of the commands, sorted."""
+        """Return the names of the commands, sorted."""
         return sorted({*super().list_commands(ctx), *self.entries})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:

@@ -94,7 +94,7 @@ _NOT_NEGATIVE: Final = click.FloatRange(min=0)
 
 
 def tolerances(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options ``--rtol`` and ``--atol``."""
+    """Return the options ``--rtol`` and ``--atol``."""
     rtol = click.option(
         "--rtol", type=_NOT_NEGATIVE,
         help="Relative tolerance of floats; by default it depends on the dtype and grows with the depth.",
@@ -104,5 +104,5 @@ def tolerances(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def as_json(what: str) -> Callable[..., Any]:
-    """The option ``--json`` of a command that prints a report or a table."""
+    """Return the option ``--json`` of a command that prints a report or a table."""
     return click.option("--json", "as_json", is_flag=True, help=f"Print the {what} as JSON.")

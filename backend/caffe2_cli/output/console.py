@@ -15,7 +15,7 @@ _FORCING: Final = frozenset({"FORCE_COLOR", "TTY_COMPATIBLE"})  # what makes ric
 
 
 def _terminal() -> Console | None:
-    """The console on stderr if that is a terminal. A pipe needs no rich, which takes a while to import."""
+    """Return the console on stderr if that is a terminal. A pipe needs no rich, which takes a while to import."""
     if not (os.isatty(_STDERR) or _FORCING & os.environ.keys()):
         return None
     from rich.console import Console
@@ -26,7 +26,7 @@ def _terminal() -> Console | None:
 
 @contextmanager
 def progress(text: str) -> Iterator[None]:
-    """A spinner on a terminal, nothing in a pipe."""
+    """Show a spinner on a terminal, nothing in a pipe."""
     console = _terminal()
     if console is None:
         yield
@@ -37,7 +37,7 @@ def progress(text: str) -> Iterator[None]:
 
 @contextmanager
 def stages() -> Iterator[Callable[[str], None]]:
-    """A function that shows the stage that runs: a spinner with its name and its seconds on a terminal, else nothing.
+    """Yield a function that shows the running stage: a spinner with its name and seconds on a terminal, else nothing.
 
     Stages that have ended stay on the terminal until all have.
     """
@@ -60,7 +60,7 @@ def stages() -> Iterator[Callable[[str], None]]:
 
 @contextmanager
 def steps_shown(total: int, done: int = 0) -> Iterator[Callable[[int, float], None]]:
-    """A function that shows the steps so far and the loss: a bar on a terminal, else nothing."""
+    """Yield a function that shows the steps so far and the loss: a bar on a terminal, else nothing."""
     console = _terminal()
     if console is None:
         yield lambda _step, _loss: None

@@ -38,7 +38,7 @@ def write_loss_page(path: AnyPath, checkpoint: Checkpoint, model: str, command: 
 
 
 def curve(losses: Sequence[float]) -> str:
-    """The losses by step as SVG; steps whose loss is not finite are left out."""
+    """Return the losses by step as SVG; steps whose loss is not finite are left out."""
     points = [(x, y) for x, y in averages(losses, _POINTS) if math.isfinite(y)]
     low, high = min((y for _, y in points), default=0.0), max((y for _, y in points), default=1.0)
     span = high - low or 1.0
@@ -66,14 +66,14 @@ def curve(losses: Sequence[float]) -> str:
 
 
 def averages(losses: Sequence[float], most: int) -> list[tuple[float, float]]:
-    """At most ``most`` points (step from 0, loss): averages of equally many consecutive steps."""
+    """Return at most ``most`` points (step from 0, loss): averages of equally many consecutive steps."""
     size = max(1, math.ceil(len(losses) / most))
     groups = [range(start, min(start + size, len(losses))) for start in range(0, len(losses), size)]
     return [(sum(group) / len(group), sum(losses[i] for i in group) / len(group)) for group in groups]
 
 
 def sparkline(losses: Sequence[float], width: int = 60) -> str:
-    """The losses as a line of bars; ``?`` where a loss is not finite."""
+    """Return the losses as a line of bars; ``?`` where a loss is not finite."""
     values = [y for _, y in averages(losses, width)]
     finite = [value for value in values if math.isfinite(value)]
     low, span = min(finite, default=0.0), (max(finite, default=0.0) - min(finite, default=0.0)) or 1.0

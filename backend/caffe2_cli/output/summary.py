@@ -30,7 +30,7 @@ class _Weight:
 
 
 def summarize(model: Model | AnyPath) -> list[Table]:
-    """Inputs and outputs, operators by type (those of bodies apart), and the largest parameters.
+    """Return inputs and outputs, operators by type (those of bodies apart), and the largest parameters.
 
     Of a Caffe2 model, or of the ONNX model in a file. Raises NetFormatError where that holds none.
     """
@@ -88,7 +88,7 @@ def _weight(tensor: onnx.TensorProto) -> _Weight:
 
 
 def _counted(size: int) -> str:
-    """A number of bytes as text; of more than 64 bits, which no file has, that they are so many."""
+    """Return a number of bytes as text; of one of more than 64 bits, which no file has, only that it is so large."""
     return f"{size:,}" if size < 1 << 64 else "2^64 or more"
 
 

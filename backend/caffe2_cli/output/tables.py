@@ -36,5 +36,5 @@ def print_line(text: str) -> None:
 
 
 def cell(text: str, style: str = "") -> Text:
-    """Text that may hold names from models; characters that are not printable are escaped."""
+    """Return text that may hold names from models, with characters that are not printable escaped."""
     return Text(printable(text, keep="\n"), style=style)

@@ -63,7 +63,7 @@ def import_(
 
 
 def _operators(imported: ImportedModel) -> str:
-    """How many operators a net has, and which of them are not Caffe2's, or are those of an exported net."""
+    """Return how many operators a net has, and which of them are not Caffe2's, or are those of an exported net."""
     ops = imported.model.predict_net.op
     carried, restored = sum(bool(op.domain) for op in ops), sum(imported.restored.values())
     if len(ops) == 1:

@@ -70,7 +70,7 @@ def run(
 
 
 def _synthesized(model: Any, chosen: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """The model, with the weights that it lacked, and inputs that fit it; prints what was synthesized."""
+    """Return the model, with the weights that it lacked, and inputs that fit it; print what was synthesized."""
     from caffe2_backend.runtime import Int8Tensor
     from caffe2_validation.api import synthesize
     from caffe2_validation.options import ValidationOptions
