@@ -58,7 +58,7 @@ def _step(view: OpView, here: Location, findings: list[Diagnostic]) -> Step | No
 
 
 def _last_reads(effects: NetEffects) -> dict[int, list[str]]:
-    """The blobs that are last touched by each operator, by its index."""
+    """Return the blobs that are last touched by each operator, by its index."""
     last = {name: index for index, op in enumerate(effects.ops) for name in op.touched}
     found: dict[int, list[str]] = {}
     for name, index in last.items():

@@ -105,7 +105,7 @@ class NetModule(nn.Module):
             raise RunError(f"the net has no input {unknown[0]!r}: its inputs are {names or 'none'}")
 
     def _context(self, inputs: Iterable[Any]) -> Context:
-        """The device and element type of the parameters; without any, the device of the inputs, and float."""
+        """Return the device and element type of the parameters; without any, the device of the inputs, and float."""
         known = [value for value in (*self.parameters(), *self.buffers()) if value.is_floating_point()]
         if not known:
             fed = [value.device for value in inputs if isinstance(value, torch.Tensor)]

@@ -14,7 +14,7 @@ _NOT_LEARNED: Final = {"SpatialBN": (3, 4)}
 
 
 def attribute_names(blobs: Iterable[str], taken: Callable[[str], bool]) -> dict[str, str]:
-    """The attribute of a module for each blob: its name, with ``_`` where PyTorch does not allow it."""
+    """Return the attribute of a module for each blob: its name, with ``_`` where PyTorch does not allow it."""
     names: dict[str, str] = {}
     used: set[str] = set()
     for blob in blobs:
@@ -27,7 +27,7 @@ def attribute_names(blobs: Iterable[str], taken: Callable[[str], bool]) -> dict[
 
 
 def reached_by_gradients(net: NetDef) -> set[str]:
-    """The blobs that operators read other than as running moments."""
+    """Return the blobs that operators read other than as running moments."""
     found: set[str] = set()
     for op in all_operators(NetView(net)):
         kept = _NOT_LEARNED.get(op.type, ())

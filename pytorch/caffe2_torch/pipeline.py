@@ -44,7 +44,7 @@ def convert(
 
 
 def _as_model(predict_net: Message | bytes | Model, init_net: Message | bytes | None) -> Model:
-    """The nets as a model; a plan becomes one net."""
+    """Return the nets as a model; a plan becomes one net."""
     if isinstance(predict_net, Model):
         return predict_net
     if isinstance(predict_net, Message) and type(predict_net).DESCRIPTOR.name == "PlanDef":

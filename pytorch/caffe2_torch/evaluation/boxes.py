@@ -89,7 +89,7 @@ def clipped(boxes: torch.Tensor, height: torch.Tensor, width: torch.Tensor, how:
 def suppress(
     op: Op, boxes: torch.Tensor, scores: torch.Tensor, threshold: float, pixel: float, limit: int
 ) -> torch.Tensor:
-    """Non-maximum suppression of upright boxes [n, 4]: the indices of those that are kept, by descending score."""
+    """Return the indices of upright boxes [n, 4] that non-maximum suppression keeps, by descending score."""
     if boxes.shape[-1] != 4:
         op.refuse("non-maximum suppression of rotated boxes is not supported")
     order = torch.sort(scores, descending=True, stable=True)[1].tolist()
@@ -104,7 +104,7 @@ def suppress(
 
 
 def overlaps(boxes: torch.Tensor, area: torch.Tensor, one: int, many: torch.Tensor, pixel: float) -> torch.Tensor:
-    """The intersection of a box with others, over their union."""
+    """Return the intersection of a box with others, over their union."""
     start = torch.maximum(boxes[one, :2], boxes[many, :2])
     end = torch.minimum(boxes[one, 2:], boxes[many, 2:])
     inter = (end - start + pixel).clamp(min=0).prod(-1)

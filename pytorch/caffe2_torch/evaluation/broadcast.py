@@ -8,7 +8,7 @@ from caffe2_torch.evaluation.op import Op
 
 
 def broadcast_axis(op: Op) -> int:
-    """The axis at which legacy broadcasting begins, from ``axis`` or the letter ``axis_str``; -1 for the last dims."""
+    """Return where legacy broadcasting begins, from ``axis`` or the letter ``axis_str``; -1 for the last dims."""
     axis, letter = op.args.integer("axis", default=-1), op.args.text("axis_str", default="")
     order = op.args.text("order", default="NCHW")
     if not letter:
@@ -19,7 +19,7 @@ def broadcast_axis(op: Op) -> int:
 
 
 def align(op: Op, a: torch.Tensor, b: torch.Tensor, axis: int) -> torch.Tensor:
-    """``b`` with dims of size one appended, so that its dims align with those of ``a`` from ``axis`` on."""
+    """Append dims of size one to ``b``, so that its dims align with those of ``a`` from ``axis`` on."""
     if b.dim() == 0:
         return b
     start = a.dim() - b.dim() if axis == -1 else axis
@@ -34,7 +34,7 @@ def align(op: Op, a: torch.Tensor, b: torch.Tensor, axis: int) -> torch.Tensor:
 
 
 def operands(op: Op) -> tuple[torch.Tensor, torch.Tensor]:
-    """The two operands of a binary operator, so that PyTorch broadcasts them as Caffe2 does."""
+    """Return the two operands of a binary operator, so that PyTorch broadcasts them as Caffe2 does."""
     a, b = op.tensor(0), op.tensor(1)
     axis = broadcast_axis(op)
     if a.dtype != b.dtype:

@@ -32,7 +32,7 @@ def uses_dnnlowp(op: Op) -> bool:
 
 
 def stated(op: Op, *, dnnlowp: bool = False) -> Scaling:
-    """The output's scale and zero point by the arguments; ``dnnlowp``: whether that engine heeds them too."""
+    """Return the output's scale and zero point by the arguments; ``dnnlowp``: whether that engine heeds them too."""
     if uses_dnnlowp(op) and (not dnnlowp or "Y_scale" not in op.args):
         op.refuse("the operator with engine DNNLOWP computes other results, or its output scale depends on the data")
     scale, zero = op.args.number("Y_scale", default=1.0), op.args.integer("Y_zero_point", default=0)
@@ -42,7 +42,7 @@ def stated(op: Op, *, dnnlowp: bool = False) -> Scaling:
 
 
 def stated_for_bytes(op: Op, *, dnnlowp: bool = False) -> Scaling:
-    """The same, with a zero point that is a byte."""
+    """Return the stated scaling, with a zero point that is a byte."""
     how = stated(op, dnnlowp=dnnlowp)
     if not 0 <= how.zero_point <= 255:
         op.refuse(f"Y_zero_point must be between 0 and 255, not {how.zero_point}")
@@ -50,7 +50,7 @@ def stated_for_bytes(op: Op, *, dnnlowp: bool = False) -> Scaling:
 
 
 def preserved(op: Op, x: Quantized) -> Scaling:
-    """Those of ``x``, which the arguments of an operator that only moves bytes must repeat."""
+    """Return the scaling of ``x``, which the arguments of an operator that only moves bytes must repeat."""
     how = stated(op)
     if np.float32(how.scale) != np.float32(x.scale) or how.zero_point != x.zero_point:
         op.refuse(f"Y_scale and Y_zero_point must be those of the input, {x.scale:.9g} and {x.zero_point}")
@@ -58,7 +58,7 @@ def preserved(op: Op, x: Quantized) -> Scaling:
 
 
 def image(op: Op, index: int) -> Quantized:
-    """Operand ``index``, which must be bytes."""
+    """Return operand ``index``, which must be bytes."""
     x = op.quantized(index)
     if x.data.dtype != torch.uint8:
         op.refuse(f"input {index} must be uint8")
@@ -66,13 +66,13 @@ def image(op: Op, index: int) -> Quantized:
 
 
 def as_bytes(steps: torch.Tensor, how: Scaling, low: int = 0) -> Quantized:
-    """Whole steps from the zero point as bytes, clipped to [``low``, 255]."""
+    """Return whole steps from the zero point as bytes, clipped to [``low``, 255]."""
     clipped = (steps.to(torch.float64) + how.zero_point).clamp(low, 255)
     return Quantized(clipped.to(torch.uint8), how.scale, how.zero_point)
 
 
 def rounded(steps: torch.Tensor) -> torch.Tensor:
-    """Rounded half away from zero."""
+    """Round half away from zero."""
     return torch.trunc(steps + torch.sign(steps) * 0.5)
 
 
@@ -91,12 +91,12 @@ def quantize_dnnlowp(x: torch.Tensor, how: Scaling) -> Quantized:
 
 
 def relu_scaling(how: Scaling) -> Scaling:
-    """What DNNLOWP gives a result followed by a Relu: all bytes represent reals from zero on."""
+    """Return what DNNLOWP gives a result followed by a Relu: all bytes represent reals from zero on."""
     largest = np.float32(how.scale) * np.float32(255 - how.zero_point)
     scale = largest / np.float32(255) if largest else _SCALE_OF_NO_RANGE
     return Scaling(float(max(scale, _LEAST_CHOSEN_SCALE)), 0)
 
 
 def steps_of(x: Quantized) -> torch.Tensor:
-    """The integers less the zero point, as float64, in which sums of products are exact."""
+    """Return the integers less the zero point, as float64, in which sums of products are exact."""
     return x.data.to(torch.float64) - x.zero_point

@@ -26,5 +26,5 @@ def move_last(x: torch.Tensor, *, when: bool = True) -> torch.Tensor:
 
 
 def over_channels(v: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    """A vector [C] that broadcasts over ``x`` [N, C, ...]."""
+    """Return a vector [C] that broadcasts over ``x`` [N, C, ...]."""
     return v.reshape(1, -1, *[1] * (x.dim() - 2))

@@ -76,25 +76,25 @@ class Op:
         return index < len(self.values) and bool(self.view.inputs[index])
 
     def tensor(self, index: int) -> torch.Tensor:
-        """Operand ``index``."""
+        """Return operand ``index``."""
         value = self.values[index] if index < len(self.values) else None
         if not isinstance(value, torch.Tensor):
             self.refuse(f"input {index} is not a tensor that {self.type} can read")
         return value
 
     def optional(self, index: int) -> torch.Tensor | None:
-        """Operand ``index``; None where it is left out."""
+        """Return operand ``index``; None where it is left out."""
         return self.tensor(index) if self.has(index) else None
 
     def quantized(self, index: int) -> Quantized:
-        """Operand ``index``, which must be an Int8 tensor."""
+        """Return operand ``index``, which must be an Int8 tensor."""
         value = self.values[index] if index < len(self.values) else None
         if not isinstance(value, Quantized):
             self.refuse(f"input {index} is not an Int8 tensor")
         return value
 
     def strings(self, index: int) -> Strings:
-        """Operand ``index``, which must be a string tensor."""
+        """Return operand ``index``, which must be a string tensor."""
         value = self.values[index] if index < len(self.values) else None
         if value is None or isinstance(value, torch.Tensor | Quantized):
             self.refuse(f"input {index} is not a string tensor")
@@ -105,14 +105,14 @@ class Op:
         return index < self.output_count and bool(self.view.outputs[index])
 
     def dtype(self, number: int) -> torch.dtype:
-        """The PyTorch type of a Caffe2 type; of FLOAT that of the module."""
+        """Return the PyTorch type of a Caffe2 type; of FLOAT that of the module."""
         dtype = DTYPES.get(number)
         if dtype is None:
             self.refuse(f"PyTorch has no element type for Caffe2's {number}")
         return self.context.real if dtype == torch.float32 else dtype
 
     def axis(self, axis: int, rank: int) -> int:
-        """An axis that may count from the end, counted from the start."""
+        """Return an axis that may count from the end, counted from the start."""
         found = axis + rank if axis < 0 else axis
         if not 0 <= found < max(rank, 1):
             self.refuse(f"axis {axis} is out of range for rank {rank}")

@@ -21,7 +21,7 @@ class Rows:
     is_changed: bool = False
 
     def window(self, op: Op, name: str, start: int, count: int) -> torch.Tensor:
-        """Rows from ``start`` on, [count, ...]."""
+        """Return the rows from ``start`` on, [count, ...]."""
         found = [value for value in self.values[max(start, 0) : max(start + count, 0)] if value is not None]
         if start < 0 or len(found) < count:
             op.refuse(f"rows {start} to {start + count - 1} of {name!r} are read before they are written")
@@ -35,7 +35,7 @@ class Rows:
         self.is_changed = True
 
     def stacked(self, op: Op, name: str, like: torch.Tensor) -> torch.Tensor:
-        """All rows as one tensor."""
+        """Return all rows as one tensor."""
         found = [value for value in self.values if value is not None]
         if len(found) < len(self.values):
             op.refuse(f"the step net does not write all rows of {name!r}")

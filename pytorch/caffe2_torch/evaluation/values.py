@@ -36,7 +36,7 @@ Value: TypeAlias = torch.Tensor | Quantized | Strings | None
 
 
 def value_of(given: Any, device: torch.device | None = None) -> Value:
-    """What a module computes with, from what a caller gives: a tensor, an array, strings or an Int8Tensor."""
+    """Return what a module computes with, from what a caller gives: a tensor, an array, strings or an Int8Tensor."""
     if isinstance(given, Int8Tensor | Quantized):
         data, scale, zero_point = given
         return Quantized(torch.as_tensor(data, device=device), float(scale), int(zero_point))
@@ -51,7 +51,7 @@ def value_of(given: Any, device: torch.device | None = None) -> Value:
 
 
 def value_of_parameter(parameter: Parameter) -> Value:
-    """The value of a parameter of an init net."""
+    """Return the value of a parameter of an init net."""
     array = parameter.load()
     if parameter.scale is not None:
         return value_of(Int8Tensor(array, parameter.scale, parameter.zero_point or 0))
@@ -59,7 +59,7 @@ def value_of_parameter(parameter: Parameter) -> Value:
 
 
 def result_of(value: Value) -> Any:
-    """What a caller gets: a tensor, strings, or an Int8Tensor of a tensor."""
+    """Return what a caller gets: a tensor, strings, or an Int8Tensor of a tensor."""
     return Int8Tensor(value.data, value.scale, value.zero_point) if isinstance(value, Quantized) else value  # type: ignore[arg-type] # a tensor in the place of an array
 
 

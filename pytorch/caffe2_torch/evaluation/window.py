@@ -58,7 +58,7 @@ def read_window(op: Op, rank: int, *, dilated: bool = True) -> Window:
 
 
 def actual_pads(op: Op, window: Window, sizes: tuple[int, ...]) -> list[tuple[int, int]]:
-    """The pads before and after each dim of an image; negative ones crop it."""
+    """Return the pads before and after each dim of an image; negative ones crop it."""
     if window.legacy == _VALID:
         return [(0, 0)] * len(sizes)
     if window.legacy == _SAME:
@@ -77,7 +77,7 @@ def actual_pads(op: Op, window: Window, sizes: tuple[int, ...]) -> list[tuple[in
 
 
 def _caffe_tail(op: Op, size: int, k: int, s: int, p: int) -> int:
-    """Caffe rounds the number of windows up, but drops a last one that would start in the padding after the image."""
+    """Round the number of windows up, as Caffe, but drop a last one that would start in the padding after the image."""
     count = -(-(size + 2 * p - k) // s) + 1
     if p > 0 and (count - 1) * s >= size + p:
         count -= 1
@@ -87,7 +87,7 @@ def _caffe_tail(op: Op, size: int, k: int, s: int, p: int) -> int:
 
 
 def padded(x: torch.Tensor, pads: list[tuple[int, int]], value: float = 0.0) -> torch.Tensor:
-    """The image [N, C, ...] with pads around it, or cropped."""
+    """Return the image [N, C, ...] with pads around it, or cropped."""
     flat = [pad for pair in reversed(pads) for pad in pair]
     return functional.pad(x, flat, value=value) if any(flat) else x
 

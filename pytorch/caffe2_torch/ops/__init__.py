@@ -63,15 +63,15 @@ FAMILIES: Final = (
 
 @cache
 def functions() -> dict[str, Evaluate]:
-    """Every operator type that converts, with its function."""
+    """Return every operator type that converts, with its function."""
     return merge(import_module(f"{__name__}.{name}").family for name in FAMILIES)
 
 
 def find_function(op_type: str) -> Evaluate | None:
-    """The function of an operator type; None where there is none."""
+    """Return the function of an operator type; None where there is none."""
     return functions().get(op_type)
 
 
 def supported_operators() -> tuple[str, ...]:
-    """The operator types that convert, sorted."""
+    """Return the operator types that convert, sorted."""
     return tuple(sorted(functions()))

@@ -23,7 +23,7 @@ _CASTS = {
 
 
 def _floor_divide(op: Op) -> torch.Tensor:
-    """It rounded towards zero."""
+    """Round towards zero, as older releases did."""
     x = op.tensor(0)
     other = op.tensor(1) if op.has(1) else _number(op, "other")
     return torch.div(x, other, rounding_mode="trunc")
@@ -37,7 +37,7 @@ def _number(op: Op, name: str) -> float | int:
 
 
 def _clamp(op: Op) -> torch.Tensor:
-    """The bound was cut to the type of the operand."""
+    """Cut the bound to the type of the operand, as older releases did."""
     x, name = op.tensor(0), op.args.text("operator").removeprefix("clamp_")
     bound = _number(op, name)
     bound = bound if x.is_floating_point() else int(bound)
@@ -45,7 +45,7 @@ def _clamp(op: Op) -> torch.Tensor:
 
 
 def _bitwise(op: Op) -> torch.Tensor:
-    """The result had the type of the first operand."""
+    """Return the result in the type of the first operand, as older releases did."""
     name = op.args.text("operator").strip("_").removeprefix("bitwise_")
     x = op.tensor(0)
     other = op.tensor(1) if op.has(1) else torch.tensor(_number(op, "other"), dtype=x.dtype)
@@ -53,7 +53,7 @@ def _bitwise(op: Op) -> torch.Tensor:
 
 
 def _pairwise_distance(op: Op) -> torch.Tensor:
-    """It reduced dim 1, whatever the rank."""
+    """Reduce dim 1, whatever the rank, as older releases did."""
     p, eps = op.args.number("p", default=2.0), op.args.number("eps", default=1e-6)
     keep = op.args.flag("keepdim", default=False)
     powers: torch.Tensor = torch.linalg.vector_norm(op.tensor(0) - op.tensor(1) + eps, p, 1, keepdim=keep)
@@ -90,14 +90,14 @@ def aten(op: Op) -> Value | tuple[Value, ...]:
 
 
 def _variants(packet: Any, overload: str) -> Iterator[Any]:
-    """The overloads that return new tensors, that of the given name first."""
+    """Yield the overloads that return new tensors, that of the given name first."""
     names = [name for name in packet.overloads() if "out" not in name.split("_") and "names" not in name.lower()]
     for name in sorted(names, key=lambda name: (name != overload, name != "default")):
         yield getattr(packet, name)
 
 
 def _arguments(op: Op, variant: Any, given: set[str]) -> dict[str, Any] | None:
-    """The arguments of an overload; None if operands or arguments do not fit it."""
+    """Return the arguments of an overload; None if operands or arguments do not fit it."""
     tensors = list(op.tensors)
     found: dict[str, Any] = {}
     for parameter in variant._schema.arguments:  # noqa: SLF001 - the only way to the types of an overload
@@ -135,7 +135,7 @@ _READ: Final[Mapping[str, Callable[[Argument], Any]]] = {
 
 
 def _value(args: Args, name: str, kind: str) -> Any:
-    """An argument of the type that a parameter has; None if it has another one."""
+    """Return an argument of the type that a parameter has; None if it has another one."""
     raw = args.raw(name)
     assert raw is not None
     return next((read(raw) for part, read in _READ.items() if part in kind), None)

@@ -18,7 +18,7 @@ class Assemble(FunctionalPass[Conversion]):
     ensures = frozenset({"program"})
 
     def __call__(self, state: Conversion) -> Conversion:
-        """The init net's operators are found too, but for those that fold to constants."""
+        """Compile the init net's operators too, but for those that fold to constants."""
         findings: list[Diagnostic] = []
         net = state.model.predict_net
         rest = NetDef(name="init", op=[op.proto for op in state.model.init.rest])

@@ -16,7 +16,7 @@ class CheckFlow(FunctionalPass[Conversion]):
     requires = frozenset({"outputs"})
 
     def __call__(self, state: Conversion) -> Conversion:
-        """Blobs that the init net fills count as written."""
+        """Check the dataflow; blobs that the init net fills count as written."""
         net, init = state.model.predict_net, state.model.init
         known = {*init.parameters, *init.placeholders, *(name for op in init.rest for name in op.outputs)}
         findings = check_dataflow(net, known, location=Location(net.name or "predict"))

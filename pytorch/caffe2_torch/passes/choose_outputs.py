@@ -30,7 +30,7 @@ class ChooseOutputs(FunctionalPass[Conversion]):
 
 
 def _forward_outputs(net: NetDef, outputs: tuple[str, ...]) -> tuple[str, ...]:
-    """The losses, and the outputs that do not depend on a gradient."""
+    """Return the losses, and the outputs that do not depend on a gradient."""
     backward: set[str] = set()
     effects = analyse(net, Location(net.name or "net"), [])
     for proto, op in zip(net.op, effects.ops, strict=True):

@@ -17,7 +17,7 @@ class FindInputs(FunctionalPass[Conversion]):
     ensures = frozenset({"inputs"})
 
     def __call__(self, state: Conversion) -> Conversion:
-        """Inputs have the order of the net's external inputs."""
+        """Find the inputs in the order of the net's external inputs."""
         net, init = state.model.predict_net, state.model.init
         filled = {*init.parameters, *(name for op in init.rest for name in op.outputs)}
         effects = analyse(net, Location(net.name or "predict"), [])

@@ -18,7 +18,7 @@ class Initialize(FunctionalPass[Conversion]):
     requires = frozenset({"inputs"})
 
     def __call__(self, state: Conversion) -> Conversion:
-        """Operators that are no constants run once, now: random fills, say."""
+        """Run operators that are no constants once, now: random fills, say."""
         init = state.model.init
         read = {*state.model.predict_net.external_output}
         assert state.program is not None

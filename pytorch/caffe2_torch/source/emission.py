@@ -33,7 +33,7 @@ _HINT: Final = (
 
 
 def missing_emitters(program: Program) -> Iterator[Diagnostic]:
-    """A diagnostic for each operator that has no source, in bodies too."""
+    """Yield a diagnostic for each operator that has no source, in bodies too."""
     for step in program.steps:
         if not isinstance(step.control, _CONTROL) and step.view.type not in (*emitters(), "CreateScope"):
             reason = f"operator {step.view.type!r} has no PyTorch source"
@@ -64,7 +64,7 @@ class Emission:
     device: str = ""
 
     def read(self, scope: Scope, name: str) -> str:
-        """The expression of a blob."""
+        """Return the expression of a blob."""
         outer = scope.outer(name)
         if outer is not None and scope.parent is not None:
             found = self.read(scope.parent, outer)
@@ -79,7 +79,7 @@ class Emission:
         return self.variables.of(key, name)
 
     def write(self, scope: Scope, name: str) -> str:
-        """The variable of a blob."""
+        """Return the variable of a blob."""
         outer = scope.outer(name)
         if outer is not None and scope.parent is not None:
             if scope.bound is None:
@@ -88,7 +88,7 @@ class Emission:
         return self.variables.of(scope.key(name), name)
 
     def statements(self, program: Program, scope: Scope) -> list[str]:
-        """The statements of a net. What has no source is appended to ``findings``."""
+        """Return the statements of a net. What has no source is appended to ``findings``."""
         lines = []
         for step in program.steps:
             try:
@@ -129,7 +129,7 @@ class Emission:
         return ["while True:", *indented([*test, f"if not {condition}:", "    break"]), *body]
 
     def _body(self, step: Step, argument: str, scope: Scope) -> list[str]:
-        """The statements of a body in the scope of its operator; none where it has no such body."""
+        """Return the statements of a body in the scope of its operator; none where it has no such body."""
         return self.statements(step.bodies[argument], scope) if argument in step.bodies else []
 
     def _operator(self, step: Step, scope: Scope) -> list[str]:
@@ -166,7 +166,7 @@ class Emission:
         return [f"{left} = {right}{_comment((pair[0], pair[2]) for pair in pairs)}"]
 
     def _recurrent(self, step: Step, control: RecurrentNetwork, scope: Scope) -> list[str]:
-        """A method with a loop over the rows of the sequence, and its call."""
+        """Return a method with a loop over the rows of the sequence, and its call."""
         loop = read_loop(control, lambda name: self.state.reads[scope.key(name)] > 0)
         ((argument, body),) = step.bodies.items()
         inside = self.scopes.inside(step, argument, scope)
@@ -187,7 +187,7 @@ class Emission:
     def _loop(
         self, step: Step, body: Program, loop: Loop, scope: Scope, inside: Scope, sequence: str
     ) -> tuple[list[str], list[str]]:
-        """The lines of the method of a step net, and the expressions that it returns."""
+        """Return the lines of the method of a step net, and the expressions that it returns."""
         lines: list[str] = []
         first: list[str] = []
         after: list[str] = []
@@ -233,7 +233,7 @@ class Emission:
         return found
 
     def _reshaped(self, body: Program, name: str, shape: str, variable: str) -> list[str]:
-        """A statement that gives a row the shape of the state, unless a run saw that it has it."""
+        """Return a statement that gives a row the shape of the state, unless a run saw that it has it."""
         for step in body.steps:
             if name in step.view.outputs:
                 facts = self.record.results.get(id(step), ())
@@ -245,6 +245,6 @@ class Emission:
 
 
 def _comment(pairs: Iterable[tuple[str, str]]) -> str:
-    """A comment with the names of blobs that their variables do not tell."""
+    """Return a comment with the names of blobs that their variables do not tell."""
     told = [quoted(name) for variable, name in pairs if name and variable not in ("_", plain(name))]
     return f"  # {', '.join(told)}" if told else ""

@@ -54,12 +54,12 @@ class ModuleState:
                     self.reads.update(inside.key(link.internal) for link in step.control.spec.writes())
 
     def constant(self, blob: Key) -> torch.Tensor | None:
-        """The value of a parameter that no operator writes; None for another blob."""
+        """Return the value of a parameter that no operator writes; None for another blob."""
         value = self.values.get(blob) if isinstance(blob, str) else None
         return value if isinstance(value, torch.Tensor) and blob not in self.writes else None
 
     def attribute(self, blob: str) -> str:
-        """The expression of a parameter or buffer."""
+        """Return the expression of a parameter or buffer."""
         if blob not in self._attributes:
             value = self.values[blob]
             assert isinstance(value, torch.Tensor)
@@ -77,7 +77,7 @@ class ModuleState:
         return all(self.constant(blob) is not None and self.reads[blob] == 1 for blob in blobs)
 
     def layer(self, constructor: str, values: Mapping[str, tuple[str, torch.Tensor]]) -> str:
-        """The expression of a layer; ``values`` are the blob and value of each of its parameters, by name."""
+        """Return the expression of a layer; ``values`` are the blob and value of each of its parameters, by name."""
         first = next(blob for blob, _ in values.values())
         name = next((first.removesuffix(s) for s in _SUFFIXES if first.endswith(s) and first != s), first)
         attribute = self.names.of(("layer", first), name)
@@ -90,7 +90,7 @@ class ModuleState:
 
 
 def _read(step: Step) -> Iterable[str]:
-    """The blobs that an operator itself reads; not those that its bodies read."""
+    """Return the blobs that an operator itself reads; not those that its bodies read."""
     control = step.control
     if control is None:
         return [name for name in step.view.inputs if name]

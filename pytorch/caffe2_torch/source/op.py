@@ -59,7 +59,7 @@ class SourceOp:
         return len(self.step.view.outputs)
 
     def x(self, index: int) -> str:
-        """The expression of operand ``index``: a variable, or an attribute, which the module then has."""
+        """Return the expression of operand ``index``: a variable, or an attribute, which the module then has."""
         if not self.has(index):
             self.refuse(f"input {index} is missing")
         return self._read(self.step.view.inputs[index])
@@ -83,31 +83,31 @@ class SourceOp:
         return self.state.reads[self.scope.key(view.outputs[index])] > own
 
     def rank(self, index: int) -> int | None:
-        """The rank of operand ``index``; None if it is not known."""
+        """Return the rank of operand ``index``; None if it is not known."""
         return (self.facts[index] if index < len(self.facts) else UNKNOWN).rank
 
     def known_rank(self, index: int) -> int:
-        """The rank of operand ``index``, which the form of the operator depends on."""
+        """Return the rank of operand ``index``, which the form of the operator depends on."""
         rank = self.rank(index)
         if rank is None:
             self.refuse(f"the rank of input {index} is not known: the example inputs do not reach the operator")
         return rank
 
     def dtype(self, index: int) -> torch.dtype | None:
-        """The element type of operand ``index``; None if it is not known."""
+        """Return the element type of operand ``index``; None if it is not known."""
         return (self.facts[index] if index < len(self.facts) else UNKNOWN).dtype
 
     def axis(self, name: str, default: int, *, rank: int | None = None) -> int:
-        """An axis argument; one that counts from the end is made positive with the rank of X."""
+        """Return an axis argument; one that counts from the end is made positive with the rank of X."""
         axis = self.args.integer(name, default=default)
         return axis if axis >= 0 else axis + (self.known_rank(0) if rank is None else rank)
 
     def blob(self, index: int) -> Key:
-        """What identifies operand ``index`` among all blobs: its name, where it is one of the module's net."""
+        """Return what identifies operand ``index`` among all blobs: its name, where it is one of the module's net."""
         return self.scope.key(self.step.view.inputs[index])
 
     def constant(self, index: int) -> torch.Tensor | None:
-        """The value of operand ``index`` if it is a parameter that no operator writes."""
+        """Return the value of operand ``index`` if it is a parameter that no operator writes."""
         return self.state.constant(self.blob(index)) if self.has(index) else None
 
     def owns(self, *indices: int) -> bool:
@@ -115,20 +115,20 @@ class SourceOp:
         return all(self.has(index) for index in indices) and self.state.owns(*map(self.blob, indices))
 
     def layer(self, constructor: str, **parts: tuple[int, torch.Tensor | None]) -> str:
-        """The expression of a layer that holds operands, by the names of its parameters."""
+        """Return the expression of a layer that holds operands, by the names of its parameters."""
         values = {
             part: (str(self.blob(index)), value) for part, (index, value) in parts.items() if value is not None
         }  # fmt: skip
         return self.state.layer(constructor, values)
 
     def call(self, helper: str, *arguments: str, **options: Any) -> str:
-        """A call of a function of :mod:`.helpers`, which the source then holds."""
+        """Return a call of a function of :mod:`.helpers`, which the source then holds."""
         self.state.helpers.add(helper)
         named = [f"{name}={literal(value)}" for name, value in options.items()]
         return f"{helper}({', '.join((*arguments, *named))})"
 
     def window(self, rank: int, *, dilated: bool = True) -> Window:
-        """The window of a convolution or pooling over images of rank ``rank``."""
+        """Return the window of a convolution or pooling over images of rank ``rank``."""
         plain = Op(self.step.view, (), Context(), {}, {}, None)
         return read_window(plain, rank, dilated=dilated)
 

@@ -45,7 +45,7 @@ class Loop:
     timestep: str
 
     def source(self, blob: str) -> tuple[str, int | None]:
-        """The list of rows of a result, and the first row of it."""
+        """Return the list of rows of a result, and the first row of it."""
         return self.aliases.get(blob, (blob, None))
 
 

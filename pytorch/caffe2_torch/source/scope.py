@@ -29,7 +29,7 @@ class Scope:
     read_outside: dict[str, None] = field(default_factory=dict)
 
     def outer(self, name: str) -> str | None:
-        """The blob of the scope around that a name stands for; None for one of its own."""
+        """Return the blob of the scope around that a name stands for; None for one of its own."""
         if self.parent is None:
             return None
         if self.bound is not None:
@@ -37,7 +37,7 @@ class Scope:
         return None if name in self.own else name
 
     def key(self, name: str) -> Key:
-        """What identifies the blob of a name among all blobs."""
+        """Return what identifies the blob of a name among all blobs."""
         outer = self.outer(name)
         if self.parent is None:
             return name
@@ -51,7 +51,7 @@ class Scopes:
         self._found: dict[tuple[int, str], Scope] = {}
 
     def inside(self, step: Step, argument: str, around: Scope) -> Scope:
-        """The scope of a body of an operator; the bodies of If and While share that of the net around."""
+        """Return the scope of a body of an operator; the bodies of If and While share that of the net around."""
         control = step.control
         if not isinstance(control, Do | RecurrentNetwork):
             return around

@@ -55,7 +55,7 @@ def _break(line: str) -> list[str]:
 
 
 def _structure(line: str) -> tuple[list[tuple[int, int]], list[int]]:
-    """The outermost pairs of brackets outside of strings, and the commas directly inside them."""
+    """Return the outermost pairs of brackets outside of strings, and the commas directly inside them."""
     pairs, commas = [], []
     depth, start = 0, 0
     for token in _TOKENS.finditer(line):

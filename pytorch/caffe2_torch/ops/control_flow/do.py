@@ -17,7 +17,7 @@ def create_scope(_: Op) -> Value:
 
 @family.converts("Do")
 def run_scope(op: Op) -> None:
-    """The blobs of the workspace are bound to blobs around it, and writes reach these."""
+    """Bind the blobs of the workspace to blobs around it, which writes reach."""
     control = op.control
     assert isinstance(control, Do)
     op.args.ignore("copy_external_blobs", "is_gradient_op")

@@ -33,7 +33,7 @@ def _is_true(condition: Value) -> bool:
 
 @family.converts("ONNXWhile")
 def onnx_while(op: Op) -> None:
-    """The outputs are the final carried values, and rows of each iteration, concatenated."""
+    """Write the final carried values, and the rows of each iteration, concatenated."""
     control = op.control
     assert isinstance(control, OnnxWhile)
     if op.args.flag("save_scopes", default=False) and control.disables_scopes:

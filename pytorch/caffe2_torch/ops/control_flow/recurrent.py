@@ -12,7 +12,7 @@ family = Family("recurrent")
 
 @family.converts("RecurrentNetwork")
 def recurrent_network(op: Op) -> None:
-    """The step net sees rows of states, of the sequence and of other blobs, and writes rows through what it sees."""
+    """Show the step net rows of states, of the sequence and of other blobs, through which it writes rows."""
     control = op.control
     assert isinstance(control, RecurrentNetwork)
     op.args.ignore(*control.arguments, "enable_rnn_executor", "rnn_executor_debug", "num_workspaces")
@@ -39,7 +39,7 @@ def recurrent_network(op: Op) -> None:
 
 
 def _state_rows(op: Op, state: State, steps: int, batch: int) -> Rows:
-    """The rows of a state, of which the first are given: [N, D] each; a vector is the same for the whole batch."""
+    """Return the rows of a state, of which the first are given: [N, D] each; a vector serves the whole batch."""
     given = op.tensor(state.initial)
     size = given.shape[-1]
     if given.dim() > 1 and given.shape[-2] != batch:

@@ -16,7 +16,7 @@ family = Family("boxes")
 
 @family.converts("BBoxTransform")
 def bbox_transform(op: Op) -> tuple[Value, Value]:
-    """Boxes are computed in the coordinates of the unscaled image, and multiplied by the scale with apply_scale."""
+    """Compute boxes in the coordinates of the unscaled image, and multiply them by the scale with apply_scale."""
     op.args.ignore("correct_transform_coords")
     weights = op.args.numbers("weights", default=(1.0,) * 4)
     how = box_arguments(op, rotated=op.args.flag("rotated", default=False))
@@ -87,7 +87,7 @@ def box_with_nms_limit(op: Op) -> tuple[Value, ...]:
 
 
 def _image(op: Op, scores: torch.Tensor, boxes: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """Scores, boxes, foreground classes and rows of the detections of an image, and their number by class."""
+    """Return scores, boxes, foreground classes and rows of the detections of an image, and their number by class."""
     args = op.args
     least, maximum = args.number("score_thresh", default=0.05), args.integer("detections_per_im", default=100)
     agnostic = args.flag("cls_agnostic_bbox_reg", default=False)
@@ -115,7 +115,7 @@ def _image(op: Op, scores: torch.Tensor, boxes: torch.Tensor) -> tuple[torch.Ten
 
 
 def _suppression(op: Op) -> tuple[float, float, str, float, float]:
-    """The arguments of suppression: the overlap, the pixel of sides, and the method, width and least score if soft."""
+    """Return the arguments of suppression: overlap, pixel of sides, and the method, width and least score if soft."""
     args = op.args
     args.ignore("soft_nms_enabled")
     return (
@@ -128,7 +128,7 @@ def _suppression(op: Op) -> tuple[float, float, str, float, float]:
 
 
 def _selected(op: Op, boxes: torch.Tensor, scores: torch.Tensor, maximum: int) -> tuple[list[int], list[float]]:
-    """The rows that suppression keeps, and their scores, which soft suppression lowers."""
+    """Return the rows that suppression keeps, and their scores, which soft suppression lowers."""
     threshold, pixel, method, sigma, lowest = _suppression(op)
     if not op.args.flag("soft_nms_enabled", default=False):
         kept = suppress(op, boxes, scores, threshold, pixel, maximum)
@@ -159,7 +159,7 @@ def collect(op: Op) -> Value:
 
 
 def _collected(op: Op) -> torch.Tensor:
-    """The best proposals of all levels, by descending score."""
+    """Return the best proposals of all levels, by descending score."""
     low, high = op.args.integer("rpn_min_level", default=2), op.args.integer("rpn_max_level", default=6)
     maximum, levels = op.args.integer("rpn_post_nms_topN", default=2000), high - low + 1
     if op.count != 2 * levels:
@@ -170,7 +170,7 @@ def _collected(op: Op) -> torch.Tensor:
 
 
 def _distributed(op: Op, rois: torch.Tensor, others: int) -> tuple[Value, ...]:
-    """The boxes of each level, and the index of each box in the concatenation of the levels."""
+    """Return the boxes of each level, and the index of each box in the concatenation of the levels."""
     low, high = op.args.integer("roi_min_level", default=2), op.args.integer("roi_max_level", default=5)
     if high - low + 1 != op.output_count - others:
         op.refuse(f"levels {low} to {high} do not have {op.output_count} outputs")

@@ -19,7 +19,7 @@ _LARGEST = 1e15  # whose square is finite
 
 @family.converts("HeatmapMaxKeypoint")
 def heatmap_max_keypoint(op: Op) -> Value:
-    """The maximum pixel is refined by the maximum of a quadratic surface through its neighbours."""
+    """Refine the maximum pixel by the maximum of a quadratic surface through its neighbours."""
     with_probability = op.args.flag("should_output_softmax", default=False)
     maps, boxes = op.tensors
     if not bool((maps.abs() < _LARGEST).all()):
@@ -47,7 +47,7 @@ def _mirrored(center: torch.Tensor, side: int) -> tuple[torch.Tensor, torch.Tens
 
 
 def _refined(f: list[list[torch.Tensor]]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """One Newton step from the middle of 3 x 3 values to the maximum of a quadratic surface, and its height."""
+    """Return one Newton step from the middle of 3 x 3 values to the maximum of a quadratic surface, and its height."""
     bx, by = (f[1][2] - f[1][0]) * -0.5, (f[2][1] - f[0][1]) * -0.5
     xx, yy = f[1][0] - 2 * f[1][1] + f[1][2], f[0][1] - 2 * f[1][1] + f[2][1]
     xy = (f[2][2] + f[0][0] - (f[2][0] + f[0][2])) * 0.25
@@ -64,7 +64,7 @@ def _refined(f: list[list[torch.Tensor]]) -> tuple[torch.Tensor, torch.Tensor, t
 
 @family.converts("RMACRegions")
 def rmac_regions(op: Op) -> Value:
-    """Squares of ``scales`` sizes that cover each image, rows (image, x1, y1, x2, y2)."""
+    """Return squares of ``scales`` sizes that cover each image, rows (image, x1, y1, x2, y2)."""
     x, scales = op.tensor(0), op.args.integer("scales", default=3)
     overlap = op.args.number("overlap", default=0.4)
     n, c, h, w = x.shape
@@ -87,6 +87,6 @@ def rmac_regions(op: Op) -> Value:
 
 
 def _starts(length: int, side: int, count: int) -> list[int]:
-    """The first pixels of ``count`` regions of ``side`` pixels, evenly spaced over ``length``."""
+    """Return the first pixels of ``count`` regions of ``side`` pixels, evenly spaced over ``length``."""
     gap = torch.tensor(float(length - side)) / max(count - 1, 1)
     return (torch.arange(count, dtype=torch.float32) * gap).to(torch.int64).tolist()

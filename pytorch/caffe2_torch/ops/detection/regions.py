@@ -19,7 +19,7 @@ _LOWEST = torch.finfo(torch.float32).min
 
 @family.converts("RoIAlign", "RoIAlignRotated")
 def roi_align(op: Op) -> Value:
-    """RoIs are [R, 5] (image, x1, y1, x2, y2) or without the image; rotated ones have centers, sides and degrees."""
+    """Take RoIs [R, 5] (image, x1, y1, x2, y2) or without the image; rotated ones have centers, sides and degrees."""
     args, last = op.args, channels_last(op)
     height, width = args.integer("pooled_h", default=1), args.integer("pooled_w", default=1)
     scale, samples = args.number("spatial_scale", default=1.0), max(args.integer("sampling_ratio", default=-1), 0)
@@ -43,7 +43,7 @@ def roi_align(op: Op) -> Value:
 def _region(
     image: torch.Tensor, box: torch.Tensor, bins: tuple[int, int], scale: float, samples: int, *, aligned: bool
 ) -> torch.Tensor:
-    """The pooled features of one region, [C, height, width]."""
+    """Return the pooled features of one region, [C, height, width]."""
     offset, rotated = 0.5 if aligned else 0.0, box.shape[0] == 5
     scaled = box[:4] * scale
     if rotated:
@@ -91,7 +91,7 @@ def _bilinear(image: torch.Tensor, y: torch.Tensor, x: torch.Tensor) -> torch.Te
 
 @family.converts("RoIPool")
 def roi_pool(op: Op) -> tuple[Value, ...]:
-    """The second output is the index of each maximum in its channel's pixels, -1 where there is none."""
+    """Return the maxima, and the index of each in its channel's pixels, -1 where there is none."""
     x, rois = op.tensor(0), op.tensor(1)
     height, width = (op.args.integer(f"pooled_{side}", default=1) for side in "hw")
     scale, test = op.args.number("spatial_scale", default=1.0), op.args.flag("is_test", default=False)
@@ -119,7 +119,7 @@ def roi_pool(op: Op) -> tuple[Value, ...]:
 
 
 def _cells(start: torch.Tensor, end: torch.Tensor, count: int, scale: float, limit: int) -> list[tuple[int, int]]:
-    """The first pixel of each cell of a region along a side, and the one after the last."""
+    """Return the first pixel of each cell of a region along a side, and the one after the last."""
     first, last = (torch.trunc(v * scale + torch.sign(v) * 0.5) for v in (start, end))
     cell = (last - first + 1.0).clamp(min=1.0) / count
     bounds = [(torch.floor(cell * i) + first, torch.ceil(cell * (i + 1)) + first) for i in range(count)]

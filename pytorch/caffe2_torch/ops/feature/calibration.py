@@ -18,7 +18,7 @@ _TABLES = ("bounds", "slopes", "intercepts")
 
 @family.converts("PiecewiseLinearTransform")
 def piecewise_linear_transform(op: Op) -> Value:
-    """Each column has a function of its own, constant beyond its bounds; with ``binary`` there is one."""
+    """Apply a function to each column, constant beyond its bounds; with ``binary`` there is one function."""
     op.args.ignore("pieces")
     x, binary = op.tensor(0), op.args.flag("binary", default=False)
     given = [op.args.numbers(name, default=()) for name in _TABLES]
@@ -52,7 +52,7 @@ def _piecewise(
 
 @family.converts("Percentile")
 def percentile(op: Op) -> Value:
-    """Below the first value the result is 0, above the last one 1; between two it is interpolated."""
+    """Return 0 below the first value, 1 above the last one; interpolate between two."""
     x, columns = op.tensor(0), []
     for column, pairs in zip(x.unbind(1), torch.split(op.tensor(1), lengths_of(op, 2).tolist()), strict=True):
         values, percents = pairs[:, 0].contiguous(), pairs[:, 1]
@@ -68,7 +68,7 @@ def percentile(op: Op) -> Value:
 
 @family.converts("BisectPercentile")
 def bisect_percentile(op: Op) -> Value:
-    """Between two raw values the result is interpolated from the ``upper`` of one to the ``lower`` of the next."""
+    """Interpolate between two raw values from the ``upper`` of one to the ``lower`` of the next."""
     names = ("percentile_raw", "percentile_mapping", "percentile_lower", "percentile_upper")
     lengths = list(op.args.integers("lengths", default=()))
     tables = [torch.tensor(op.args.numbers(name, default=()), dtype=torch.float32) for name in names]

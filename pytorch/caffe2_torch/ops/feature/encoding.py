@@ -65,7 +65,7 @@ def batch_bucketize(op: Op) -> Value:
 
 @family.converts("BatchBucketOneHot")
 def batch_bucket_one_hot(op: Op) -> Value:
-    """An element that equals several boundaries belongs to the middle one of the buckets that these delimit."""
+    """Put an element that equals several boundaries into the middle one of the buckets that these delimit."""
     x, columns = op.tensor(0), []
     for i, part in enumerate(torch.split(op.tensor(2), lengths_of(op, 1).tolist())):
         own = x[:, i].contiguous()
@@ -76,7 +76,7 @@ def batch_bucket_one_hot(op: Op) -> Value:
 
 @family.converts("IndexHash")
 def index_hash(op: Op) -> Value:
-    """A polynomial of the bytes, as signed chars, in integers that wrap around."""
+    """Return a polynomial of the bytes, as signed chars, in integers that wrap around."""
     x = op.tensor(0)
     seed, modulo = op.args.integer("seed", default=0), op.args.integer("modulo", default=0)
     if modulo < 1:
@@ -95,7 +95,7 @@ def index_hash(op: Op) -> Value:
 
 @family.converts("NGramFromCategorical")
 def ngram_from_categorical(op: Op) -> Value:
-    """The rounded columns are the digits of a mixed-radix number: the index of each among its column's values, or 0."""
+    """Read rounded columns as digits of a mixed-radix number: the index of each among its column's values, or 0."""
     x = op.tensor(0)
     columns, limits, values = (op.args.integers(name) for name in ("col_ids", "categorical_limits", "vals"))
     if len(columns) != len(limits) or sum(limits) != len(values):

@@ -15,7 +15,7 @@ family = Family("histogram")
 
 @family.converts("Histogram")
 def histogram(op: Op) -> Value:
-    """Bins include their lower edge; elements outside of all bins are not counted."""
+    """Count elements by bins that include their lower edge, but none outside of all bins."""
     edges = op.args.numbers("bin_edges")
     if len(edges) < 2 or any(a >= b for a, b in pairwise(edges)):
         op.refuse("bin_edges must be a strictly increasing sequence of at least two values")
@@ -26,7 +26,7 @@ def histogram(op: Op) -> Value:
 
 @family.converts("SelfBinningHistogram")
 def self_binning_histogram(op: Op) -> tuple[Value, Value]:
-    """Bins from the minimum to slightly above the maximum; where the edges coincide, the first holds all elements."""
+    """Count by bins from the minimum to slightly above the maximum; where edges coincide, the first holds all."""
     bins, spacing = op.args.integer("num_bins", default=0), op.args.text("bin_spacing", default="linear")
     start = op.args.number("logspace_start", default=1e-24)
     op.args.ignore("logspacing_start")

@@ -22,7 +22,7 @@ _GROUPS: Final = {
 
 
 def _groups(op: Op) -> list[list[torch.Tensor]]:
-    """The operands by their role in a group, each as a vector."""
+    """Return the operands by their role in a group, each as a vector."""
     size = _GROUPS[op.type]
     if op.count % size:
         op.refuse(f"the number of operands ({op.count}) must be a multiple of {size}")
@@ -31,7 +31,7 @@ def _groups(op: Op) -> list[list[torch.Tensor]]:
 
 
 def _present_keys(op: Op, presence: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The number of features of each example, and their ids; ``presence`` is [examples, features]."""
+    """Return the number of features of each example, and their ids; ``presence`` is [examples, features]."""
     ids = torch.tensor(op.args.integers("feature_ids", default=()), dtype=torch.int64)
     if ids.numel() < presence.shape[1]:
         op.refuse(f"feature_ids must name all features ({presence.shape[1]}), not {ids.numel()}")
@@ -55,7 +55,7 @@ def merge_single_scalars(op: Op) -> tuple[Value, ...]:
 
 @family.converts("MergeSingleListFeatureTensors", "MergeSingleMapFeatureTensors")
 def merge_single_lists(op: Op) -> tuple[Value, ...]:
-    """Where a feature is absent, its lengths do not count."""
+    """Ignore the lengths of a feature where it is absent."""
     lengths, *parts, presence = _groups(op)
     present = torch.stack(presence, dim=1)
     length = torch.where(present, torch.stack(lengths, dim=1).to(torch.int64), 0)
@@ -64,7 +64,7 @@ def merge_single_lists(op: Op) -> tuple[Value, ...]:
 
 
 def _merged(lengths: torch.Tensor, parts: Sequence[torch.Tensor]) -> torch.Tensor:
-    """The elements of all operands in the order of examples; ``lengths`` are [examples, operands]."""
+    """Return the elements of all operands in the order of examples; ``lengths`` are [examples, operands]."""
     pieces = [torch.split(part[: int(n.sum())], n.tolist()) for part, n in zip(parts, lengths.unbind(1), strict=True)]
     ordered = [own for example in zip(*pieces, strict=True) for own in example]
     return torch.cat(ordered) if ordered else parts[0][:0]
@@ -94,7 +94,7 @@ def merge_multi_lists(op: Op) -> tuple[Value, ...]:
 
 @family.converts("MergeIdLists")
 def merge_id_lists(op: Op) -> tuple[Value, Value]:
-    """The distinct ids of each example in all lists, in ascending order."""
+    """Return the distinct ids of each example in all lists, in ascending order."""
     lengths, ids = _groups(op)
     pieces = [torch.split(part, n.tolist()) for part, n in zip(ids, lengths, strict=True)]
     merged = [torch.cat(example).unique(sorted=True) for example in zip(*pieces, strict=True)]

@@ -15,7 +15,7 @@ family = Family("samples")
 
 @family.converts("DenseVectorToIdList")
 def dense_vector_to_id_list(op: Op) -> tuple[Value, Value]:
-    """The columns of each row whose element is 1 when it is rounded towards zero after 0.5 is added."""
+    """Return the columns of each row whose element is 1 when it is rounded towards zero after 0.5 is added."""
     x = op.tensor(0)
     nonzero = (x >= 0.5) | (x <= -1.5)
     return nonzero.sum(1).to(torch.int32), nonzero.nonzero()[:, 1].to(torch.int32)
@@ -34,7 +34,7 @@ def weighted_sample(op: Op) -> tuple[Value, Value]:
 
 @family.converts("WeightedMultiSampling")
 def weighted_multi_sampling(op: Op) -> Value:
-    """The operand holds cumulative sums."""
+    """Read the operand as cumulative sums."""
     sums, count = op.tensor(0), op.args.integer("num_samples", default=0)
     shape = list(op.tensor(1).shape) if op.has(1) else [count]
     if sums.numel() == 0:
@@ -68,7 +68,7 @@ def trim_dataset(op: Op) -> tuple[Value, ...]:
 
 
 def _owner(field: int, names: tuple[str, ...]) -> int | None:
-    """The field with the lengths of the innermost list that a field belongs to; None for a field of the records."""
+    """Return the field with the lengths of the innermost list that a field belongs to; None for one of the records."""
     parts, found = names[field].split(":"), None
     depth = 1  # of a list without a name, whose fields are those of the records
     for other, name in enumerate(names):

@@ -23,7 +23,7 @@ def sparse_to_dense(op: Op) -> Value:
 
 @family.converts("SparseToDenseMask")
 def sparse_to_dense_mask(op: Op) -> tuple[Value, Value]:
-    """For each id in ``mask`` the last value of a segment with that index, or the default."""
+    """Return for each id in ``mask`` the last value of a segment with that index, or the default."""
     op.args.ignore("max_skipped_indices")
     mask = op.args.integers("mask")
     ids, x, default = op.tensor(0), op.tensor(1), op.tensor(2)
@@ -46,7 +46,7 @@ def sparse_to_dense_mask(op: Op) -> tuple[Value, Value]:
 
 
 def _positions(op: Op, columns: int) -> torch.Tensor:
-    """The positions of the elements of segments in a flattened matrix of so many columns."""
+    """Return the positions of the elements of segments in a flattened matrix of so many columns."""
     lengths, ids = lengths_of(op, 0), op.tensor(1).to(torch.int64)
     require_rows(op, lengths, ids)
     if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < columns:
@@ -76,7 +76,7 @@ def batch_dense_to_sparse(op: Op) -> Value:
 
 @family.converts("GatherRangesToDense")
 def gather_ranges_to_dense(op: Op) -> tuple[Value, ...]:
-    """Zeros where the length of a range differs from the argument; with keys the elements are sorted by them."""
+    """Return zeros where the length of a range differs from the argument; with keys sort the elements by them."""
     op.args.ignore("min_observation", "max_mismatched_ratio", "max_empty_ratio")
     lengths, x, ranges = op.args.integers("lengths"), op.tensor(0), op.tensor(1).to(torch.int64)
     outputs = []

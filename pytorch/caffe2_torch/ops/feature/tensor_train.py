@@ -19,7 +19,7 @@ _CORES = 3
 
 @family.converts("TTSparseLengthsSum")
 def sum_of_products(op: Op) -> tuple[Value, ...]:
-    """The digits of an index select a matrix of each core; the product of these is the embedding."""
+    """Return embeddings: the product of the matrices, one of each core, that the digits of an index select."""
     counts, columns = (op.args.integers(name, default=(1,) * _CORES) for name in ("factor_i", "factor_j"))
     ranks, width = op.args.integers("ranks", default=(1,) * (_CORES + 1)), op.args.integer("emb_size", default=64)
     if len(counts) != _CORES or len(columns) != _CORES or len(ranks) != _CORES + 1 or width != math.prod(columns):

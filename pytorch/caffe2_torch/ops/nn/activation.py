@@ -104,7 +104,7 @@ def gated_linear_unit(op: Op) -> Value:
 
 @family.converts("Softmax")
 def softmax(op: Op) -> Value:
-    """The dims from ``axis`` on are normalized together."""
+    """Normalize the dims from ``axis`` on together."""
     x = op.tensor(0)
     axis = op.axis(op.args.integer("axis", default=1), x.dim())
     return torch.softmax(flatten(op, x, axis), 1).reshape(x.shape)
@@ -112,7 +112,7 @@ def softmax(op: Op) -> Value:
 
 @family.converts("Dropout")
 def dropout(op: Op) -> tuple[Value, Value]:
-    """Elements are dropped by a net for training, while the module trains."""
+    """Drop elements in a net for training, while the module trains."""
     x, ratio = op.tensor(0), op.args.number("ratio", default=0.5)
     if op.args.flag("is_test") or not op.context.training:
         return x, None

@@ -37,7 +37,7 @@ def convolution(op: Op) -> Value:
 
 @family.converts("ConvTranspose")
 def transposed_convolution(op: Op) -> Value:
-    """Pads crop the result, and ``adj`` adds to its end."""
+    """Crop the result by the pads, and add ``adj`` to its end."""
     op.args.ignore("no_gradient_to_input")
     x, w = op.tensor(0), op.tensor(1)
     group, adj = op.args.integer("group", default=1), window_argument(op.args, "adj", 2) or [0, 0]
@@ -55,7 +55,7 @@ def transposed_convolution(op: Op) -> Value:
 
 @family.converts("LC", "LC1D", "LC2D", "LC3D")
 def locally_connected(op: Op) -> Value:
-    """A convolution with weights of its own at each position: W is [*out, M, C, *kernel], b is [*out, M]."""
+    """Convolve with other weights at each position: W is [*out, M, C, *kernel], b is [*out, M]."""
     x, w, bias = op.tensor(0), op.tensor(1), op.optional(2)
     op.args.ignore("group")
     if op.args.integer("group", default=1) != 1:
@@ -75,7 +75,7 @@ def locally_connected(op: Op) -> Value:
 
 
 def _columns(op: Op, window: Window, x: torch.Tensor) -> torch.Tensor:
-    """The pixels under the window at each position: [N, C, kernel, *out]."""
+    """Return the pixels under the window at each position: [N, C, kernel, *out]."""
     check_fits(op, x, window)
     dims = x.dim() - 2
     for axis, (k, s, d) in enumerate(zip(window.kernel, window.stride, window.dilation, strict=True), 2):
@@ -85,7 +85,7 @@ def _columns(op: Op, window: Window, x: torch.Tensor) -> torch.Tensor:
 
 
 def _square_window(op: Op) -> Window:
-    """The window of Im2Col and Col2Im: one pad for all sides, other sizes shared or per dim."""
+    """Return the window of Im2Col and Col2Im: one pad for all sides, other sizes shared or per dim."""
     pairs = []
     for name in ("kernel", "dilation", "stride"):
         both = op.args.integer(name, default=0 if name == "kernel" else 1)

@@ -24,7 +24,7 @@ def _scales(op: Op, names: Sequence[str]) -> list[float]:
 
 
 def _scaled(size: int, scale: float) -> int:
-    """A size times a scale, as Caffe2 computes it: in float32, rounded down."""
+    """Return a size times a scale, as Caffe2 computes it: in float32, rounded down."""
     return int(np.float32(size) * np.float32(scale))
 
 
@@ -92,7 +92,7 @@ def pad_image(op: Op) -> Value:
 
 
 def _blocks(op: Op) -> tuple[torch.Tensor, int, list[tuple[int, int]]]:
-    """The image, the block size, and the pads: Caffe2 reads ``pad`` for all sides and ``pad_t`` for the top."""
+    """Return the image, the block size, and the pads: Caffe2 reads ``pad`` for all sides and ``pad_t`` for the top."""
     op.args.ignore("pad_l", "pad_b", "pad_r")
     pad = op.args.integer("pad", default=0)
     top, block = op.args.integer("pad_t", default=pad), op.args.integer("block_size", default=2)

@@ -17,7 +17,7 @@ family = Family("linear")
 
 @family.converts("FC", "FCTransposed")
 def fully_connected(op: Op) -> Value:
-    """The dims of X from ``axis`` on count as one, K; those of W from ``axis_w`` on likewise."""
+    """Count the dims of X from ``axis`` on as one, K; those of W from ``axis_w`` on likewise."""
     x, w, b = op.tensor(0), op.tensor(1), op.tensor(2)
     op.args.ignore("freeze_bias")
     axis = op.axis(op.args.integer("axis", default=1), x.dim())
@@ -40,7 +40,7 @@ def matmul(op: Op) -> Value:
 
 @family.converts("BatchMatMul")
 def batch_matmul(op: Op) -> Value:
-    """Without ``broadcast`` the dims before the last two must be equal; with it NumPy's rules hold."""
+    """Require equal dims before the last two without ``broadcast``; with it follow NumPy's rules."""
     op.args.ignore("use_scratch")
     a, b = op.tensor(0), op.tensor(1)
     broadcast = op.args.flag("broadcast", default=False)

@@ -19,7 +19,7 @@ _LEAST: Final = 1e-20
 
 
 def _labelled(op: Op, rows: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """The element of each row [N, classes] that its label names, [N]."""
+    """Return the element of each row [N, classes] that its label names, [N]."""
     index = labels.reshape(-1, 1).to(torch.int64)
     if index.numel() and not 0 <= int(index.min()) <= int(index.max()) < rows.shape[1]:
         op.refuse(f"labels must be from 0 to {rows.shape[1] - 1}")
@@ -106,7 +106,7 @@ def softmax_with_loss(op: Op) -> tuple[Value, Value]:
 
 
 def _average(losses: torch.Tensor, weights: torch.Tensor | None) -> torch.Tensor:
-    """The (weighted) mean; 0 where the weights sum to 0."""
+    """Return the (weighted) mean; 0 where the weights sum to 0."""
     if weights is None:
         return losses.sum() / max(losses.numel(), 1)
     total = weights.sum()
@@ -115,7 +115,7 @@ def _average(losses: torch.Tensor, weights: torch.Tensor | None) -> torch.Tensor
 
 @family.converts("SpatialSoftmaxWithLoss")
 def spatial_softmax_with_loss(op: Op) -> tuple[Value, Value]:
-    """Pixels labelled -1 do not count; the CPU's loss is not scaled."""
+    """Ignore pixels labelled -1, and do not scale the loss, as on the CPU."""
     op.args.ignore("only_loss", "order", "scale")
     x, labels = op.tensor(0), op.tensor(1).to(torch.int64)
     probability = torch.softmax(x, 1)
@@ -142,14 +142,14 @@ def bernoulli_jsd(op: Op) -> Value:
 
 
 def _entropy(p: torch.Tensor) -> torch.Tensor:
-    """``-p log p - q log q`` with ``q = 1 - p``; 0 where either is below 1e-20."""
+    """Return ``-p log p - q log q`` with ``q = 1 - p``; 0 where either is below 1e-20."""
     q = 1 - p
     return torch.where((p < _LEAST) | (q < _LEAST), torch.zeros_like(p), -(p * torch.log(p) + q * torch.log(q)))
 
 
 @family.converts("PairWiseLoss")
 def pair_wise_loss(op: Op) -> Value:
-    """Without lengths all elements are one session."""
+    """Take all elements as one session without lengths."""
     x, labels = op.tensor(0), op.tensor(1).reshape(-1)
     if x.dim() == 0 or x.numel() == 0:
         return x.new_zeros(0)

@@ -13,7 +13,7 @@ family = Family("metric")
 
 @family.converts("Accuracy")
 def accuracy(op: Op) -> Value:
-    """A row counts if fewer than ``top_k`` classes precede its label's."""
+    """Count a row if fewer than ``top_k`` classes precede its label's."""
     scores, label = op.tensor(0), op.tensor(1).to(torch.int64).unsqueeze(1)
     own = scores.gather(1, label)
     classes = torch.arange(scores.shape[1], device=scores.device)
@@ -33,7 +33,7 @@ def multi_class_accuracy(op: Op) -> tuple[Value, Value]:
 
 @family.converts("APMeter")
 def average_precision(op: Op) -> Value:
-    """Over the rows of this run: a module keeps no buffer of earlier ones."""
+    """Average over the rows of this run: a module keeps no buffer of earlier ones."""
     buffer = op.args.integer("buffer_size", default=1000)
     scores, labels = (x[-buffer:] for x in op.tensors)
     order = torch.sort(scores, dim=0, descending=True, stable=True)[1]

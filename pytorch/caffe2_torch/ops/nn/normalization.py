@@ -22,7 +22,7 @@ def _affine(x: torch.Tensor, scale: torch.Tensor, bias: torch.Tensor) -> torch.T
 
 @family.converts("SpatialBN")
 def spatial_bn(op: Op) -> tuple[Value, ...]:
-    """A net for training normalizes by the moments of the batch while the module trains, and updates the running ones.
+    """Normalize by the moments of the batch while a module of a net for training trains, and update the running ones.
 
     A module in ``eval()`` normalizes by the running moments, as PyTorch's layers do.
     """
@@ -83,7 +83,7 @@ def group_norm(op: Op) -> tuple[Value, ...]:
 
 @family.converts("LayerNorm", "C10LayerNorm_DontUseThisOpYet")
 def layer_norm(op: Op) -> tuple[Value, ...]:
-    """The second moment is the standard deviation."""
+    """Return the standard deviation as the second moment."""
     x = op.tensor(0)
     axis, epsilon = op.axis(op.args.integer("axis", default=1), x.dim()), op.args.number("epsilon", default=1e-5)
     if set(op.view.inputs) & set(op.view.outputs[1:]):

@@ -28,7 +28,7 @@ def _image(op: Op) -> tuple[torch.Tensor, Window, list[tuple[int, int]]]:
 
 
 def _windows(op: Op, x: torch.Tensor, window: Window) -> torch.Tensor:
-    """The pixels under the window at each position: [N, C, *out, kernel]."""
+    """Return the pixels under the window at each position: [N, C, *out, kernel]."""
     check_fits(op, x, window)
     for axis, (k, s) in enumerate(zip(window.kernel, window.stride, strict=True), 2):
         x = x.unfold(axis, k, s)

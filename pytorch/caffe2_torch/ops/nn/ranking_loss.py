@@ -17,7 +17,7 @@ family = Family("ranking")
 
 @family.converts("LambdaRankNdcg")
 def lambda_rank_ndcg(op: Op) -> tuple[Value, Value]:
-    """One loss per session, and its gradient with respect to each score."""
+    """Return one loss per session, and its gradient with respect to each score."""
     y, ratings, lengths = op.tensor(0), op.tensor(1), lengths_of(op, 2)
     require_rows(op, lengths, y)
     sizes = lengths.tolist()
@@ -28,7 +28,7 @@ def lambda_rank_ndcg(op: Op) -> tuple[Value, Value]:
 
 
 def _session(op: Op, y: torch.Tensor, ratings: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The weight of a pair is how much the DCG would change if its elements were swapped, over the ideal DCG."""
+    """Weight a pair by how much the DCG would change if its elements were swapped, over the ideal DCG."""
     as_ndcg = op.args.flag("use_ndcg_as_loss", default=False)
     exponential = op.args.flag("use_exp_gain", default=True) or not as_ndcg
     gain = torch.exp(ratings * math.log(2)) if exponential else ratings
@@ -50,7 +50,7 @@ def _differences(x: torch.Tensor) -> torch.Tensor:
 
 
 def _discounts(values: torch.Tensor) -> torch.Tensor:
-    """``1 / log2(2 + rank)`` for each element; of equal elements the first has the lower rank."""
+    """Return ``1 / log2(2 + rank)`` for each element; of equal elements the first has the lower rank."""
     order = torch.sort(values, descending=True, stable=True)[1]
     by_rank = math.log(2) / torch.log(torch.arange(values.shape[0], dtype=torch.float32) + 2.0)
     return torch.empty_like(by_rank).index_copy(0, order, by_rank)

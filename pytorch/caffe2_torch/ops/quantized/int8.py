@@ -63,7 +63,7 @@ def move(op: Op) -> tuple[Value, ...]:
 
 
 def _of_bytes(op: Op, x: Quantized) -> Op:
-    """The operator on the bytes of its first operand."""
+    """Apply the operator to the bytes of its first operand."""
     return Op(op.view, (x.data, *op.values[1:]), op.context, op.blobs, op.bodies, op.control)
 
 
@@ -97,7 +97,7 @@ def resize_nearest(op: Op) -> Value:
 
 @family.converts("Int8Concat")
 def concat(op: Op) -> tuple[Value, None]:
-    """Caffe2 takes the scale of the first input for all of them, and never writes split_info."""
+    """Take the scale of the first input for all of them, and write no split_info, as in Caffe2."""
     parts = [image(op, i) for i in range(op.count)]
     how = preserved(op, parts[0])
     order = op.args.text("order", default="")

@@ -73,7 +73,7 @@ def leaky_relu(op: Op) -> Value:
 
 @family.converts("Int8Softmax")
 def softmax(op: Op) -> Value:
-    """As in QNNPACK exponentials are integers of a table, and their quotients by the sum rounded integers of 1/256."""
+    """Compute as QNNPACK: exponentials are integers of a table, quotients by their sum rounded integers of 1/256."""
     x, how = image(op, 0), _unit(op)
     rows = x.data.reshape(x.data.shape[0], -1).to(torch.int64)
     largest = min(_MAX_SUM / max(rows.shape[1], 1), _MAX_EXPONENTIAL)
@@ -86,7 +86,7 @@ def softmax(op: Op) -> Value:
 
 @family.converts("Int8Add", "Int8AddRelu", "Int8Sum", "Int8SumRelu")
 def plus(op: Op) -> Value:
-    """As in QNNPACK each operand is multiplied by its relative scale, as an integer of 22 bits."""
+    """Multiply each operand by its relative scale, as an integer of 22 bits, as in QNNPACK."""
     op.args.ignore("order")
     if op.count != 2:
         op.refuse(f"{op.type} must have two operands, not {op.count}")

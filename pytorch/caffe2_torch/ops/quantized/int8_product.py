@@ -135,7 +135,7 @@ def max_pool(op: Op) -> Value:
 
 @family.converts("Int8AveragePool", "Int8AveragePoolRelu")
 def average_pool(op: Op) -> Value:
-    """The sum over the window, pads included, is multiplied by a float32 scale and rounded half away from zero."""
+    """Multiply the sum over the window, pads included, by a float32 scale, and round it half away from zero."""
     x = image(op, 0)
     to = stated_for_bytes(op)
     ratio = np.float32(x.scale) / np.float32(to.scale)

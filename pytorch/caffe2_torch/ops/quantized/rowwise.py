@@ -32,7 +32,7 @@ class Conversion:
 
 
 def _conversions() -> tuple[dict[str, Conversion], dict[str, Conversion]]:
-    """The conversions to fused rows, and those from them, by operator type."""
+    """Return the conversions to fused rows, and those from them, by operator type."""
     to_rows, to_floats = {}, {}
     for name, floats in (("Float", _FLOAT), ("HalfFloat", _HALF)):
         for suffix, real in (("", _FLOAT), ("HalfScaleBias", _HALF)):
@@ -60,7 +60,7 @@ def _as_half(x: torch.Tensor) -> torch.Tensor:
 def _narrowed_range(
     x: torch.Tensor, low: torch.Tensor, high: torch.Tensor, largest: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The range that Caffe2's greedy search finds within [``low``, ``high``], both [..., 1].
+    """Return the range that Caffe2's greedy search finds within [``low``, ``high``], both [..., 1].
 
     Each iteration shrinks the range by one step at the end where the loss is then lower. The result is the local
     minimum of the loss (below both of its successors) of the lowest loss.
@@ -86,7 +86,7 @@ def _narrowed_range(
 
 
 def _loss(x: torch.Tensor, low: torch.Tensor, high: torch.Tensor, largest: int) -> torch.Tensor:
-    """The Euclidean distance between rows and their dequantized codes, [..., 1]."""
+    """Return the Euclidean distance between rows and their dequantized codes, [..., 1]."""
     low = _as_half(low)
     spread = high - low
     scale = torch.where(spread == 0, torch.ones_like(spread), _as_half(spread / float(largest)))
@@ -96,13 +96,13 @@ def _loss(x: torch.Tensor, low: torch.Tensor, high: torch.Tensor, largest: int) 
 
 
 def _inverse_of(scale: torch.Tensor) -> torch.Tensor:
-    """``1 / scale``; 0 for a scale of 0, whose codes are all 0."""
+    """Return ``1 / scale``; 0 for a scale of 0, whose codes are all 0."""
     return torch.where(torch.isinf(1 / scale), torch.zeros_like(scale), 1 / scale)
 
 
 @family.converts(*TO_ROWS)
 def to_fused_rows(op: Op) -> Value:
-    """The bias is the minimum of the row, the scale its range divided by the largest code."""
+    """Take the minimum of the row as bias, and its range divided by the largest code as scale."""
     conversion = TO_ROWS[op.type]
     rows, largest = conversion.rows, 2**conversion.code_bits - 1
     x = op.tensor(0)
@@ -141,7 +141,7 @@ def gather_fused_rows(op: Op) -> Value:
 
 @family.converts("FloatToRowwiseQuantized8Bits")
 def to_codes(op: Op) -> tuple[Value, Value]:
-    """Rows whose range is below 1e-10 have codes 0; halves are rounded up."""
+    """Return codes 0 for rows whose range is below 1e-10; halves are rounded up."""
     x = op.tensor(0)
     flat = x.reshape(x.shape[0], -1)
     low, high = flat.amin(1, keepdim=True), flat.amax(1, keepdim=True)

@@ -33,7 +33,7 @@ class Lookup:
 
 
 def _lookups() -> dict[str, Lookup]:
-    """The form of each operator type."""
+    """Return the form of each operator type."""
     lookups: dict[str, Lookup] = {}
     kinds: tuple[tuple[str, Reduction, bool], ...] = (
         ("Sum", "Sum", False), ("Mean", "Mean", False), ("WeightedSum", "Sum", True), ("WeightedMean", "Mean", True)
@@ -53,7 +53,7 @@ LOOKUPS: Final = _lookups()
 
 @family.converts(*LOOKUPS)
 def reduce_looked_up(op: Op) -> Value:
-    """Pruned rows contribute nothing, but count in the divisor of a mean."""
+    """Reduce rows; pruned ones contribute nothing, but count in the divisor of a mean."""
     lookup = LOOKUPS[op.type]
     first = 1 + lookup.weighted
     table, index, lengths = op.tensor(0), op.tensor(first).to(torch.int64), lengths_of(op, first + 1)
@@ -80,7 +80,7 @@ def reduce_looked_up(op: Op) -> Value:
 
 @family.converts("SparseLengthsSumSparseLookup")
 def look_up_mapping(op: Op) -> tuple[Value, ...]:
-    """The mapped indices without those that map to -1, and the lengths and weights of what is left."""
+    """Return the mapped indices without those that map to -1, and the lengths and weights of what is left."""
     index, lengths, mapping = op.tensor(0), lengths_of(op, 1), op.tensor(2)
     mapped = take_rows(op, mapping, index)
     kept = mapped != -1

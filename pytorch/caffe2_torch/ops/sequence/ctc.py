@@ -15,7 +15,7 @@ family = Family("ctc")
 
 @family.converts("CTCGreedyDecoder")
 def ctc_greedy_decoder(op: Op) -> tuple[Value, Value]:
-    """A label is kept unless it is the blank (0) or, with merge_repeated, equal to that of the step before."""
+    """Keep a label unless it is the blank (0) or, with merge_repeated, equal to that of the step before."""
     merge, x = op.args.flag("merge_repeated", default=True), op.tensor(0)
     if x.dim() != 3 or x.shape[2] == 0:
         op.refuse("INPUTS must be [T, N, C], with classes")
@@ -32,7 +32,7 @@ def ctc_greedy_decoder(op: Op) -> tuple[Value, Value]:
 
 @family.converts("CTCBeamSearchDecoder")
 def ctc_beam_search_decoder(op: Op) -> tuple[Value, Value, Value]:
-    """The most probable label sequences of each example, best first."""
+    """Return the most probable label sequences of each example, best first."""
     width, count = op.args.integer("beam_width", default=10), op.args.integer("num_candidates", default=1)
     threshold = op.args.number("prune_threshold", default=0.001)
     x = op.tensor(0)
@@ -49,7 +49,7 @@ def ctc_beam_search_decoder(op: Op) -> tuple[Value, Value, Value]:
 
 
 def _beam_search(steps: list[list[float]], width: int, threshold: float) -> list[tuple[tuple[int, ...], float]]:
-    """Sequences with their probabilities; those that end in a blank and those that do not are added up apart."""
+    """Return sequences with their probabilities; those that end in a blank and those that do not are added up apart."""
     kept: dict[tuple[int, ...], tuple[float, float]] = {(): (1.0, 0.0)}
     before: dict[tuple[int, ...], tuple[float, float]] = dict(kept)
     for step in steps:
@@ -77,12 +77,12 @@ def _beam_search(steps: list[list[float]], width: int, threshold: float) -> list
 
 
 def _ranked(prefixes: dict[tuple[int, ...], tuple[float, float]]) -> list[tuple[tuple[int, ...], float]]:
-    """Sequences by descending probability, equal ones by their labels."""
+    """Return sequences by descending probability, equal ones by their labels."""
     return sorted(((labels, sum(both)) for labels, both in prefixes.items()), key=lambda item: (-item[1], item[0]))
 
 
 def _first_largest(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The maxima of columns, and the first row of each."""
+    """Return the maxima of columns, and the first row of each."""
     values, rows = torch.sort(x, dim=0, descending=True, stable=True)
     return values[0], rows[0]
 

@@ -54,7 +54,7 @@ def lengths_to_weights(op: Op) -> Value:
 
 
 def _segments(op: Op) -> tuple[torch.Tensor, int, int]:
-    """Segment ids [N], the number of segments, and of those up to the maximum id."""
+    """Return segment ids [N], the number of segments, and of those up to the maximum id."""
     ids = op.tensor(0).to(torch.int64)
     ids = ids.reshape(-1)[: ids.shape[0]]
     used = int(ids.max()) + 1 if ids.numel() else 0
@@ -105,7 +105,7 @@ def lengths_tile(op: Op) -> Value:
 
 @family.converts("LengthsSplit")
 def lengths_split(op: Op) -> Value:
-    """Each length is split into n parts that differ by at most 1, larger ones first."""
+    """Split each length into n parts that differ by at most 1, larger ones first."""
     lengths, n = lengths_of(op, 0).unsqueeze(1), op.args.integer("n_split", default=0)
     n = int(op.tensor(1).reshape(-1)[0]) if op.has(1) else n
     if n < 1:

@@ -12,7 +12,7 @@ family = Family("rnn_unit")
 
 
 def _masked(op: Op, first: int, new: torch.Tensor, old: torch.Tensor, *, drop: bool) -> torch.Tensor:
-    """The new state in rows that are not over; in the others the old one, or zero if states are dropped.
+    """Return the new state in rows that are not over; in the others the old one, or zero if states are dropped.
 
     Operand ``first`` is the sequence lengths, where there are any, and the step comes last.
     """
@@ -25,7 +25,7 @@ def _masked(op: Op, first: int, new: torch.Tensor, old: torch.Tensor, *, drop: b
 
 @family.converts("LSTMUnit")
 def lstm_unit(op: Op) -> tuple[Value, Value]:
-    """Gates are in the order input, forget, output, cell. Releases until February 2017 have no H_prev."""
+    """Read gates in the order input, forget, output, cell. Releases until February 2017 have no H_prev."""
     has_lengths = op.args.flag("sequence_lengths", default=True)
     states = 2 if op.count == (5 if has_lengths else 4) else 1
     cell, gates = op.tensor(states - 1), op.tensor(states)
@@ -41,7 +41,7 @@ def lstm_unit(op: Op) -> tuple[Value, Value]:
 
 @family.converts("GRUUnit")
 def gru_unit(op: Op) -> Value:
-    """Gates are in the order reset, update, output; the reset gate is already applied to the output gate."""
+    """Read gates in the order reset, update, output; the reset gate is already applied to the output gate."""
     op.args.ignore("forget_bias")
     hidden, gates = op.tensor(0), op.tensor(1)
     _, u, candidate = gates.reshape(*gates.shape[:-1], 3, -1).unbind(-2)
@@ -52,7 +52,7 @@ def gru_unit(op: Op) -> Value:
 
 @family.converts("InferenceLSTM")
 def inference_lstm(op: Op) -> tuple[Value, ...]:
-    """A stack of LSTM layers, whose parameters have the order of PyTorch's."""
+    """Run a stack of LSTM layers, whose parameters have the order of PyTorch's."""
     layers, biases = op.args.integer("num_layers", default=1), op.args.flag("has_biases", default=True)
     both, batch_first = (op.args.flag(name, default=False) for name in ("bidirectional", "batch_first"))
     x, hidden, cell, *params = op.tensors

@@ -75,7 +75,7 @@ def reduce_segments(op: Op) -> Value:
 
 @family.converts("SparseLengthsPositionalWeightedSum")
 def positional_weighted_sum(op: Op) -> Value:
-    """The weight of a row is that of its index within its segment."""
+    """Weight each row by its index within its segment."""
     lengths = lengths_of(op, 3)
     x = take_rows(op, op.tensor(0), op.tensor(2)).to(op.context.real)
     require_rows(op, lengths, x)
@@ -83,7 +83,7 @@ def positional_weighted_sum(op: Op) -> Value:
 
 
 def take_rows(op: Op, x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
-    """The rows of ``x`` at an index [N]."""
+    """Return the rows of ``x`` at an index [N]."""
     index = index.to(torch.int64)
     if index.numel() and not 0 <= int(index.min()) <= int(index.max()) < x.shape[0]:
         op.refuse(f"indices must be from 0 to {x.shape[0] - 1}")

@@ -95,7 +95,7 @@ def lengths_pad(op: Op) -> Value:
 
 @family.converts("PadEmptySamples")
 def pad_empty_samples(op: Op) -> tuple[Value, ...]:
-    """An empty segment becomes one row of zeros."""
+    """Replace an empty segment by one row of zeros."""
     lengths = lengths_of(op, 0)
     longer = lengths.clamp(min=1)
     present = positions(longer) < lengths[segment_ids(longer)]
@@ -107,7 +107,7 @@ def pad_empty_samples(op: Op) -> tuple[Value, ...]:
 
 
 def _widths(op: Op) -> tuple[int, int]:
-    """The numbers of rows of padding before and after each segment."""
+    """Return the numbers of rows of padding before and after each segment."""
     before, after = op.args.integer("padding_width", default=1), op.args.integer("end_padding_width", default=-1)
     if before < 0:
         op.refuse(f"padding_width must not be negative, not {before}")
@@ -115,7 +115,7 @@ def _widths(op: Op) -> tuple[int, int]:
 
 
 def _lengths_or_all(op: Op, x: torch.Tensor) -> torch.Tensor:
-    """The lengths; without them all rows are one segment."""
+    """Return the lengths; without them all rows are one segment."""
     lengths = op.tensor(1).reshape(-1).to(torch.int64) if op.has(1) else torch.tensor([x.shape[0]])
     require_rows(op, lengths, x)
     return lengths
@@ -165,7 +165,7 @@ _TRIANGLES: Final = {"upper": torch.gt, "lower": torch.lt, "upperdiag": torch.ge
 
 @family.converts("SequenceMask")
 def sequence_mask(op: Op) -> Value:
-    """The dims before ``axis`` are rows, those from it on columns; outside of what counts elements are filled."""
+    """Fill the elements that do not count; dims before ``axis`` are rows, those from it on columns."""
     x = op.tensor(0)
     axis, mode = op.axis(op.args.integer("axis", default=1), x.dim()), op.args.text("mode")
     radius = op.args.integer("radius", default=10)

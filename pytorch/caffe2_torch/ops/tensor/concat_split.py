@@ -13,7 +13,7 @@ family = Family("slicing")
 
 
 def _axis(op: Op, rank: int) -> int:
-    """The axis that ``axis`` names, or the channel axis of ``order``."""
+    """Return the axis that ``axis`` names, or the channel axis of ``order``."""
     axis, order = op.args.optional_integer("axis"), op.args.text("order", default="")
     if axis is None:
         axis = 3 if order == "NHWC" else 1

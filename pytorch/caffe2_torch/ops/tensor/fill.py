@@ -24,7 +24,7 @@ _SHAPE_ARGS = ("shape", "extra_shape", "input_as_shape")
 
 
 def fill_shape(op: Op) -> list[int]:
-    """The shape that the arguments and the first operand of a fill give."""
+    """Return the shape that the arguments and the first operand of a fill give."""
     extra, shape = op.args.integers("extra_shape", default=()), op.args.integers("shape", default=())
     as_shape = op.args.flag("input_as_shape", default=False)
     if not op.has(0):
@@ -76,7 +76,7 @@ def range_fill(op: Op) -> Value:
 
 
 def _generator(op: Op) -> torch.Generator | None:
-    """The generator of the operator's seed: with one every run draws the same."""
+    """Return the generator of the operator's seed: with one every run draws the same."""
     seed = op.view.random_seed
     if seed is None:
         return None
@@ -90,7 +90,7 @@ def _drawn(op: Op, shape: list[int], low: float = 0.0, high: float = 1.0) -> tor
 
 
 def _bounds(op: Op, *, whole: bool) -> tuple[float, float, bool]:
-    """The bounds, and whether there are rows between them."""
+    """Return the bounds, and whether there are rows between them."""
     if op.has(1):
         low, high = (op.tensor(i).reshape(()).item() for i in (1, 2))
         return low, high, low <= high

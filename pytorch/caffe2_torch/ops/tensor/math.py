@@ -85,7 +85,7 @@ def square_root_divide(op: Op) -> Value:
 
 @family.converts("SinusoidPositionEncoding")
 def sinusoid_position_encoding(op: Op) -> Value:
-    """As in Caffe2, all examples have the encoding of the first, and the exponents are a range of logarithms."""
+    """Give all examples the encoding of the first, as in Caffe2; the exponents are a range of logarithms."""
     positions = op.tensor(0)
     count = op.args.integer("embedding_size", default=100)
     alpha, amplitude = op.args.number("alpha", default=10000.0), op.args.number("amplitude", default=1.0)

@@ -23,7 +23,7 @@ def _limits(dtype: torch.dtype) -> tuple[float, float]:
 
 
 def _total(x: torch.Tensor, axes: list[int], *, keep: bool = False) -> torch.Tensor:
-    """The sum in the type of the operand, over no axes the operand."""
+    """Return the sum in the type of the operand, over no axes the operand."""
     return x.sum(axes, keepdim=keep, dtype=x.dtype) if axes else x
 
 
@@ -48,7 +48,7 @@ def over_axes(op: Op) -> Value:
 def _extreme(
     x: torch.Tensor, axes: list[int], *, keep: bool = False, largest: bool = True, empty: float | None = None
 ) -> torch.Tensor:
-    """The largest or smallest elements; of none the limit of the type, or ``empty``."""
+    """Return the largest or smallest elements; of no elements the limit of the type, or ``empty``."""
     if not axes:
         return x
     if math.prod(x.shape[axis] for axis in axes):
@@ -61,7 +61,7 @@ def _extreme(
     "ReduceFrontSum", "ReduceFrontMean", "ReduceFrontMax", "ReduceBackSum", "ReduceBackMean", "ReduceBackMax"
 )
 def front_or_back(op: Op) -> Value:
-    """With lengths each result takes as many elements as its length says, but at least one."""
+    """Reduce, with lengths, as many elements for each result as its length says, but at least one."""
     x, count = op.tensor(0), op.args.integer("num_reduce_dim", default=1)
     rank, front = x.dim(), op.type.startswith("ReduceFront")
     if not 0 <= count <= rank:
@@ -145,7 +145,7 @@ def sum_like(op: Op) -> Value:
 
 @family.converts("Range")
 def count(op: Op) -> Value:
-    """Floats are ``start + i * step``; of integers the quotient is rounded towards zero, plus one if it falls short."""
+    """Return floats ``start + i * step``; of integers the quotient is rounded to zero, plus one if it falls short."""
     bounds = [x.reshape(()) for x in op.tensors]
     dtype = bounds[0].dtype
     start = bounds[0].item() if len(bounds) > 1 else 0

@@ -15,7 +15,7 @@ family = Family("scatter")
 
 @family.converts("ScatterAssign")
 def scatter_assign(op: Op) -> Value:
-    """Of several rows for the same index the last one is kept."""
+    """Keep the last of several rows for the same index."""
     x, index, rows = op.tensor(0).clone(), op.tensor(1).reshape(-1).to(torch.int64), op.tensor(2)
     rows = rows.reshape(index.shape[0], *x.shape[1:])
     last = {item: position for position, item in enumerate(index.tolist())}
@@ -40,7 +40,7 @@ def scatter_weighted_sum(op: Op) -> Value:
 
 @family.converts("Scatter")
 def scatter(op: Op) -> Value:
-    """The dims before and after the axis are flattened to one each before indices and data are aligned."""
+    """Flatten the dims before and after the axis to one each before indices and data are aligned."""
     x, index, updates = op.tensor(0), op.tensor(1).to(torch.int64), op.tensor(2)
     axis = op.axis(op.args.integer("axis", default=1), x.dim())
 

@@ -15,7 +15,7 @@ family = Family("shape")
 
 @family.converts("Reshape")
 def reshape_to(op: Op) -> tuple[Value, Value]:
-    """In the shape 0 is the dim of X at that position; if X is empty, 0 and -1 are 0."""
+    """Read 0 in the shape as the dim of X at that position; if X is empty, 0 and -1 are 0."""
     x = op.tensor(0)
     if op.has(1):
         if "shape" in op.args:
@@ -60,7 +60,7 @@ def flatten_to_matrix(op: Op) -> Value:
 
 
 def flatten(op: Op, x: torch.Tensor, axis: int) -> torch.Tensor:
-    """A matrix of the dims before ``axis`` and those from it on."""
+    """Return a matrix of the dims before ``axis`` and those from it on."""
     axis = axis + x.dim() if axis < 0 else axis
     if not 0 <= axis <= x.dim():
         op.refuse(f"axis {axis} is out of range for rank {x.dim()}")
@@ -114,7 +114,7 @@ def expand(op: Op) -> Value:
 
 @family.converts("Tile")
 def tile(op: Op) -> Value:
-    """If ``tiles`` is an int64 operand, Caffe2 does not read the argument ``axis``: the axis is 0."""
+    """Take axis 0 if ``tiles`` is an int64 operand: Caffe2 does not read the argument ``axis`` then."""
     x, axis = op.tensor(0), op.args.optional_integer("axis")
     tiles = op.tensor(1).reshape(-1)[0].item() if op.has(1) else op.args.integer("tiles")
     op.args.ignore("tiles")

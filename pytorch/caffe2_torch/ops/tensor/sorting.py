@@ -16,7 +16,7 @@ family = Family("sorting")
 
 @family.converts("TopK")
 def top_k(op: Op) -> tuple[Value, ...]:
-    """Of equal elements the first comes first; an axis shorter than ``k`` is padded with 0, indices with -1."""
+    """Put the first of equal elements first; pad an axis shorter than ``k`` with 0, indices with -1."""
     x, k = op.tensor(0), op.args.integer("k", default=-1)
     if k < 1:
         op.refuse(f"k must be positive, not {k}")
@@ -43,7 +43,7 @@ def flexible_top_k(op: Op) -> tuple[Value, Value]:
 
 @family.converts("ArgMax", "ArgMin")
 def arg_extreme(op: Op) -> Value:
-    """The first of equal elements."""
+    """Return the first of equal elements."""
     x, axis = op.tensor(0), op.axis(op.args.integer("axis", default=-1), op.tensor(0).dim())
     keep = op.args.flag("keepdims", default=True)
     if x.shape[axis] == 0:
@@ -55,7 +55,7 @@ def arg_extreme(op: Op) -> Value:
 
 @family.converts("Quantile")
 def quantile(op: Op) -> Value:
-    """Bisection between the extremes, up to the relative tolerance ``tol``, as Caffe2 does it."""
+    """Bisect between the extremes, up to the relative tolerance ``tol``, as Caffe2 does."""
     fraction, tolerance = op.args.number("quantile", default=-1.0), op.args.number("tol", default=1e-3)
     if not 0 <= fraction <= 1 or tolerance <= 0:
         op.refuse("quantile must be between 0 and 1, and tol positive")

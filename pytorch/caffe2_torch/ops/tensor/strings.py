@@ -28,7 +28,7 @@ def test(op: Op) -> Value:
 
 @family.converts("StringPrefix", "StringSuffix")
 def part(op: Op) -> Value:
-    """Lengths count bytes."""
+    """Count lengths in bytes."""
     x, length = op.strings(0), op.args.integer("length", default=3)
     if any(not item.isascii() for item in x.ravel()) or length < 0:
         op.refuse("lengths of strings that are not ASCII count bytes, which is not supported")
@@ -41,7 +41,7 @@ def part(op: Op) -> Value:
 
 @family.converts("StringJoin")
 def join(op: Op) -> Value:
-    """The elements of each row in one string, each followed by the delimiter; with axis=1 those of each column."""
+    """Return the elements of each row as one string, each followed by the delimiter; with axis=1 of each column."""
     delimiter, axis = op.args.text("delimiter", default=","), op.args.integer("axis", default=0)
     value = op.values[0]
     if isinstance(value, torch.Tensor):

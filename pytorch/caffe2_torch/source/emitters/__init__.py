@@ -14,5 +14,5 @@ FAMILIES: Final = ("activation", "arithmetic", "image", "layers", "recurrent", "
 
 @cache
 def emitters() -> dict[str, Emit]:
-    """Every operator type that has an emitter."""
+    """Return every operator type that has an emitter."""
     return merge(import_module(f"{__name__}.{name}").family for name in FAMILIES)

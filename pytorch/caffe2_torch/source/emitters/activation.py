@@ -75,7 +75,7 @@ def softmax(op: SourceOp) -> Source:
 
 @family.emits("Dropout")
 def dropout(op: SourceOp) -> Source:
-    """What drops nothing in evaluation is a layer only where it drops in training."""
+    """Emit a function that drops only in training, and nothing for a net for evaluation."""
     ratio = op.args.number("ratio", default=0.5)
     if op.args.flag("is_test"):
         return (op.x(0), None)

@@ -17,7 +17,7 @@ _LOGICAL: Final = {"And": "torch.logical_and", "Or": "torch.logical_or", "Xor": 
 
 
 def _operands(op: SourceOp) -> tuple[str, str]:
-    """The two operands; dims of size one are appended to the second where legacy broadcasting aligns it to the left."""
+    """Return the two operands, the second with dims of size one appended where it aligns to the left."""
     op.args.ignore("use_grad_hack", "allow_broadcast_fastpath")
     axis, letter = op.args.integer("axis", default=-1), op.args.text("axis_str", default="")
     order = op.args.text("order", default="NCHW")

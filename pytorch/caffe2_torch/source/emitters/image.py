@@ -22,7 +22,7 @@ def oriented(x: str, expression: str, *, channels_last: bool) -> str:
 
 @family.emits(*(f"{kind}Pool{dims}" for kind in ("Max", "Average") for dims in ("", "1D", "2D", "3D")))
 def pool(op: SourceOp) -> Source:
-    """Caffe's rounding (``legacy_pad=3``) is PyTorch's ``ceil_mode``."""
+    """Emit PyTorch's ``ceil_mode`` for Caffe's rounding (``legacy_pad=3``)."""
     rank, is_max = op.known_rank(0), op.type.startswith("Max")
     counts_pads = op.args.flag("count_include_pad", default=False)
     window, dims = op.window(rank), rank - 2

@@ -91,7 +91,7 @@ def fully_connected(op: SourceOp) -> Source:
 
 @family.emits("SpatialBN")
 def spatial_bn(op: SourceOp) -> Source:
-    """The running moments of a net for training are updated by the layer, as PyTorch does."""
+    """Let the layer of a net for training update the running moments, as PyTorch does."""
     last, rank = op.args.text("order", default="NCHW") == "NHWC", op.known_rank(0)
     epsilon, momentum = op.args.number("epsilon", default=1e-5), op.args.number("momentum", default=0.9)
     test = op.args.flag("is_test", default=False)

@@ -11,7 +11,7 @@ family = Family("recurrent")
 
 
 def _lengths(op: SourceOp, first: int) -> tuple[str, str]:
-    """The lengths and the step, which come last; None where all rows have the same length."""
+    """Return the lengths and the step, which come last; None where all rows have the same length."""
     if not op.args.flag("sequence_lengths", default=True) or not op.has(first + 1):
         return "None", "0"
     return op.x(first), op.x(first + 1)

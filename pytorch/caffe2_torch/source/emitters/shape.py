@@ -65,7 +65,7 @@ def constant_fill(op: SourceOp) -> Source:
 
 @family.emits("Reshape")
 def reshape(op: SourceOp) -> Source:
-    """0 is the dim of X at that position."""
+    """Read 0 as the dim of X at that position."""
     x = op.x(0)
     old = f"torch.tensor({x}.shape)" if op.wants(1) else None
     if op.has(1):
@@ -146,7 +146,7 @@ def split(op: SourceOp) -> Source:
 
 @family.emits("Slice")
 def slice_ranges(op: SourceOp) -> Source:
-    """A negative index ``i`` means ``size + 1 + i``."""
+    """Read a negative index ``i`` as ``size + 1 + i``."""
     if op.has(1):
         op.args.ignore("starts", "ends")
         first, last = op.constant(1), op.constant(2)
