@@ -43,7 +43,7 @@ def GetCuDNNVersion() -> int:
 
 
 def GetDeviceProperties(deviceid: int) -> dict[str, Any] | None:
-    """Return name, compute capability (major, minor) and memory (totalGlobalMem, bytes) of a GPU; None without."""
+    """Return name, compute capability (major, minor), bytes of memory (totalGlobalMem) of a GPU; None without GPUs."""
     return device_properties(deviceid) if cuda_devices() else None
 
 

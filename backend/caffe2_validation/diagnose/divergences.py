@@ -64,7 +64,7 @@ def lock_step(
     tolerances: Mapping[str, Tolerance] = TOLERANCES,
     repro: AnyPath | None = None,
 ) -> Divergence | None:
-    """Return the first operator of ``candidate`` that differs from ``reference`` for the same inputs, or None.
+    """Return the first operator of ``candidate`` whose results differ from ``reference`` for equal inputs, or None.
 
     If one side is a net and the other an ONNX model, a second stage finds the operator of the net and the cause (see
     explain).

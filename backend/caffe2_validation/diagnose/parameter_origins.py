@@ -180,7 +180,7 @@ def _numbered(array: Array) -> Array:
 
 
 def _describe(net: Model, build: Build, name: str, right: Array, wrong: Array, differs: Array) -> str:
-    """Return how many elements differ, and the first one: its index in the parameter that the constant permutes."""
+    """Return how many elements differ, and the first: its index in the parameter if the constant permutes that."""
     parameter = net.init.parameters[name]
     if right.shape != wrong.shape:
         return f"parameter {name!r} has shape {list(wrong.shape)}, not {list(right.shape)}"

@@ -154,7 +154,7 @@ def require_room(op: OpView, shape: Shape) -> None:
 
 
 def _reshaped_channels(op: OpView) -> int:
-    """Return the channels for which a Reshape to constants runs with any other dims of its operand; 0 for any."""
+    """Return the channels with which a Reshape to constants runs for any other dims; 0 for any number."""
     shape = op.args.integers("shape", default=())
     fixed = prod(dim for dim in shape if dim > 0) if shape else 0
     return fixed if 1 < fixed <= _MOST_CHANNELS and -1 in shape else 0
