@@ -52,7 +52,7 @@ def test_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     workspace, predictor = Workspace(), Predictor(Model.of(NET))
     workspace.feed("x", X)
     workspace.create_net(NET)
-    for name in ("run", "run_outputs", "collect"):
+    for name in ("run", "collect"):
         monkeypatch.setattr(Program, name, fail)
     with pytest.raises(RunError, match="net 'n': there is not enough memory"):
         workspace.run_net("n")
