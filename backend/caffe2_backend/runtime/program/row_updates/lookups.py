@@ -16,7 +16,9 @@ from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.netdef.views import OpView
 
 _ONE: Final = np.ones(1, np.float32)
-_FLOAT, _INT32, _IDS = (np.dtype(np.float32),), (np.dtype(np.int32),), (np.dtype(np.int32), np.dtype(np.int64))
+# The element types that ids may have.
+IDS: Final = (np.dtype(np.int32), np.dtype(np.int64))
+_FLOAT, _INT32 = (np.dtype(np.float32),), (np.dtype(np.int32),)
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ class Form:
     @cached_property
     def types(self) -> tuple[tuple[int, tuple[np.dtype[Any], ...], bool], ...]:
         """The operands: the index, the possible element types, and whether it is a vector."""
-        vectors = ((self.lengths, _INT32), (self.ids, _IDS), (self.weights, _FLOAT))
+        vectors = ((self.lengths, _INT32), (self.ids, IDS), (self.weights, _FLOAT))
         found = [(index, dtypes, True) for index, dtypes in vectors if index is not None]
         return (*found, *((index, _FLOAT, False) for index in (self.table, self.grads) if index is not None))
 

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from caffe2_backend.runtime.program.row_updates import kernels
-from caffe2_backend.runtime.program.row_updates.lookups import as_rows
+from caffe2_backend.runtime.program.row_updates.lookups import IDS, as_rows
 from caffe2_backend.runtime.values import Array
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.netdef.views import OpView
@@ -164,7 +164,6 @@ KINDS: Final[Mapping[str, Kind]] = {
     "SparseWngrad": Kind(_wngrad, (0, 1), (0, 1), ids=2, counts=(5,)),
 }
 # Arguments with which an operator computes something else.
-_IDS: Final = (np.dtype(np.int32), np.dtype(np.int64))
 _OTHERS: Final = ("counter_halflife", "decay", "enableRAdam")
 
 
@@ -190,7 +189,7 @@ def row_updater(op: OpView, kind: Kind) -> Callable[[Sequence[Any]], tuple[Array
 
     def run(operands: Sequence[Any]) -> tuple[Array, ...]:
         ids = operands[at]
-        if not isinstance(ids, np.ndarray) or ids.dtype not in _IDS:
+        if not isinstance(ids, np.ndarray) or ids.dtype not in IDS:
             found = ids.dtype.name if isinstance(ids, np.ndarray) else "an object"
             raise RunError(f"ids must be int32 or int64, not {found}")
         flat = np.ascontiguousarray(ids).reshape(-1)

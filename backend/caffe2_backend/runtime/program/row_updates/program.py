@@ -75,7 +75,6 @@ class RowUpdateProgram:
     Args:
         net: the net; it must not be changed any more.
         parts: the operators that loops run.
-        whole: makes a program of the whole net, for inputs that the loops do not take.
         options, keep, origin, updated: see Program.
     """
 
