@@ -119,10 +119,13 @@ class Program:
         last = self._last
         return None if last is None else last.recognize(find)
 
-    def collect(self, blobs: Blobs) -> dict[str, Value]:
-        """Return the blobs that the net reads. Raises NoBlobError if one is missing that it reads in any case."""
+    def collect(self, blobs: Blobs, made: Collection[str] = ()) -> dict[str, Value]:
+        """Return the blobs that the net reads, but those that are ``made`` between this and the run.
+
+        Raises NoBlobError if one is missing that it reads in any case.
+        """
         last = self._last
-        known = None if last is None else last.recognize(blobs.get)
+        known = None if made or last is None else last.recognize(blobs.get)
         if known is not None:
             return known
         changed = [name for name, value in (self._constants or {}).items() if blobs.get(name) is not value]
@@ -130,13 +133,15 @@ class Program:
             self._demote_constants(changed)
         given: dict[str, Value] = dict(self._constants or ())
         for name in self.interface.needs:
-            if name in given:
+            if name in given or name in made:
                 continue
             value = blobs.get(name)
             if value is None:
                 raise self._compiler.missing(name)
             given[name] = value.compute(name) if isinstance(value, DeferredBlob) else value
         for name in self.interface.may_need:
+            if name in made:
+                continue
             with suppress(RunError):  # the branch that would have written it did not run
                 found = value_of(name, blobs)
                 if found is not None and not isinstance(found, bytes):

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from caffe2_backend.runtime.blobs.burst import ONCE, Burst
-from caffe2_backend.runtime.blobs.results import Blobs, DeferredBlob, Results, value_of
+from caffe2_backend.runtime.blobs.results import Blobs, Results, value_of
 from caffe2_backend.runtime.program.buffers.handed_out import HandedOut
 from caffe2_backend.runtime.program.interface import NetInterface
 from caffe2_backend.runtime.program.operand_checks import OperandChecks
@@ -33,8 +33,6 @@ from caffe2_bridge.netdef.views import NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_bridge.ssa.effects import NetEffects, analyse
 from caffe2_bridge.ssa.outputs import declared_outputs
-
-_ONE: Final = np.ones(1, np.float32)
 
 
 class Parts(NamedTuple):
@@ -57,16 +55,6 @@ class _Loop(NamedTuple):
     @classmethod
     def of(cls, op: OpView, how: Form | Kind) -> _Loop:
         return cls(op, op.inputs, row_updater(op, how) if isinstance(how, Kind) else partial(compute, op, how))
-
-
-class _Beside(NamedTuple):
-    """Blobs, and some that a run makes before it reads them."""
-
-    blobs: Blobs
-    made: Collection[str]
-
-    def get(self, name: str, /) -> Value | DeferredBlob | None:
-        return _ONE if name in self.made else self.blobs.get(name)
 
 
 class RowUpdateProgram:
@@ -132,9 +120,7 @@ class RowUpdateProgram:
         """Return the blobs that the net reads. Raises NoBlobError if one is missing that it reads in any case."""
         if self._is_whole:
             return self._whole.collect(blobs)
-        given = dict(self._main.collect(_Beside(blobs, self._looked_up) if self._looked_up else blobs))
-        for name in self._looked_up:
-            given.pop(name, None)
+        given = dict(self._main.collect(blobs, self._looked_up))
         for name, op in self._needs.items():
             value = value_of(name, blobs)
             if value is None:
