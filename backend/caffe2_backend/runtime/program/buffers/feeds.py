@@ -14,15 +14,18 @@ from caffe2_backend.runtime.values import Array, DeviceTensor
 COPIED: Final = 1 << 16
 
 
+_NO_MEMORY: Final = np.empty(0)
+
+
 class _Buffer:
-    """The memory of one feed: onnxruntime's value, and an array that shares it; None while the feed has none."""
+    """The memory of one feed: onnxruntime's value, and an array that shares it; ``ort`` is None while it has none."""
 
     __slots__ = ("array", "blob", "dtype", "name", "ort", "shape")
 
     def __init__(self, name: str, blob: str) -> None:
         self.name, self.blob = name, blob
         self.ort: Any = None
-        self.array: Array | None = None
+        self.array: Array = _NO_MEMORY
         self.shape: tuple[int, ...] | None = None
         self.dtype: np.dtype[Any] | None = None
 
@@ -53,14 +56,14 @@ class Feeds:
         for buffer in self._buffers:
             value = given[buffer.blob]
             if type(value) is np.ndarray and value.shape == buffer.shape and value.dtype == buffer.dtype:
-                buffer.array[...] = value  # type: ignore[index] # as np.copyto, in less time
+                buffer.array[...] = value  # as np.copyto, in less time
             else:
                 replaced |= self._place(buffer, value)
         return replaced
 
     def _place(self, buffer: _Buffer, value: Array | DeviceTensor) -> bool:
         """Copy a feed into new memory, if it is to be copied; return whether bindings refer to other memory."""
-        before, buffer.ort, buffer.array, buffer.shape = buffer.ort, None, None, None
+        before, buffer.ort, buffer.array, buffer.shape = buffer.ort, None, _NO_MEMORY, None
         if not isinstance(value, np.ndarray) or value.nbytes > self._limit:
             self.direct[buffer.name] = value
             return before is not None
