@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from os import PathLike
 from types import MappingProxyType
 from typing import Any
@@ -188,8 +189,9 @@ class _NetRunner:
     def _make(self, model: Model) -> Runnable:
         return make_program(model.predict_net, self._device, self._options, init=model.init, state=False)
 
-    def run(self, inputs: Mapping[str, Any]) -> Mapping[str, Tensor]:
-        program = self._program
+    def run(self, inputs: Mapping[str, Any], program: Runnable | None = None) -> Mapping[str, Tensor]:
+        if program is None:
+            program = self._program
         if isinstance(program, Program):
             known = program.recognize(inputs.get)
             if known is not None and len(known) == len(inputs):
@@ -205,17 +207,7 @@ class _NetRunner:
             return self.run
         model = self._model
         program = Program(model.predict_net, CPU, self._options, init=model.init, state=False, feeds=states)
-
-        def run(inputs: Mapping[str, Any]) -> Mapping[str, Any]:
-            known = program.recognize(inputs.get)
-            if known is not None and len(known) == len(inputs):
-                return program.run(known).values
-            self._require_names(inputs)
-            if not program.interface.made.isdisjoint(inputs):
-                return self.run(inputs)
-            return program.run(self._given(program, inputs)).values
-
-        return run
+        return partial(self.run, program=program)
 
     def _require_names(self, inputs: Mapping[str, Any]) -> None:
         """Raise RunError for a name that is neither an input nor a parameter."""
