@@ -253,11 +253,11 @@ class Program:
         signature = self._signature(given)
         variant = self._extended.get(signature)
         if variant is None and (lowered := self._lowered.get(signature)) is not None:
-            others = [n for n in self.interface.writes if n not in lowered.outputs]
-            lowered = lowered.returning([n for n in others if n not in self.interface.undeclared])
+            known = {*lowered.outputs, *self.interface.undeclared}
+            lowered = lowered.returning([n for n in self.interface.writes if n not in known])
             variant = self._extended[signature] = self._builder.build_with_states(lowered, given, ())
         if variant is None or not self._tensors.refused.union(variant.outputs).issuperset(names):
-            required = list(dict.fromkeys([*self._required, *(name for name in self.interface.state if name in given)]))
+            required = self._required_with(given)
             others = [n for n in self.interface.writes if n not in required and n not in self._tensors.refused]
             lowered, _ = self._convert_available(given, required, others)
             variant = self._extended[signature] = self._builder.build_with_states(lowered, given, ())
@@ -336,7 +336,7 @@ class Program:
         self._forget_changed_sizes(given)
         if not self._complete and large_states(self.interface.tables, given):
             self._return_every_blob()  # a deferred computation would need states that the next run overwrites
-        required = list(dict.fromkeys([*self._required, *(name for name in self.interface.state if name in given)]))
+        required = self._required_with(given)
         optional = [name for name in self._optional if name not in required]
         signature = self._signature(given)
         if signature in self._lowered or signature in self._extended:  # another blob is asked for, others soon
@@ -360,6 +360,10 @@ class Program:
         if deferred and lowered.is_light():
             self._lowered[signature] = lowered
         return variant
+
+    def _required_with(self, given: Mapping[str, Value]) -> list[str]:
+        """Return the blobs that every run with such inputs must return: among them the states that are given."""
+        return list(dict.fromkeys([*self._required, *(name for name in self.interface.state if name in given)]))
 
     def _return_every_blob(self) -> None:
         self._complete = True
