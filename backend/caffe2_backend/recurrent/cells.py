@@ -73,10 +73,10 @@ def recurrent(op: Op) -> tuple[Value | None, ...]:
     for d, is_reverse in enumerate(directions):
         input_bias, bias = _biases(op, d, len(kind.gates) * hidden)
         weights, recurrence, peepholes = _of_direction(op, 1, d), _of_direction(op, 2, d), _peepholes(op, d, hidden)
-        ordered = [_in_unit_order(op, each) for each in (weights, recurrence, input_bias, bias)]
-        unit = _is_unit(op, d, clip=clip, forget=forget) and None not in ordered
+        parameters = [weights, recurrence, input_bias, bias]
+        unit = _is_unit(op, d, parameters, clip=clip, forget=forget)
         if unit:
-            weights, recurrence, input_bias, bias = (each for each in ordered if each is not None)
+            weights, recurrence, input_bias, bias = (_in_unit_order(op, each) for each in parameters)
         part = _Direction(recurrence, bias, hidden, functions[d], clip, peepholes, forget, linear, lengths, unit)
         sequence = reversed_steps(op, x, lengths) if is_reverse else x
         projected = op.emit("FC", sequence, weights, input_bias, axis=2)
@@ -108,17 +108,17 @@ def _of_direction(op: Op, index: int, direction: int) -> Value:
     return op.emit("Squeeze", slice_axis(op, op.require(operand, FLOAT), 0, direction, direction + 1), dims=[0])
 
 
-def _is_unit(op: Op, direction: int, *, clip: float, forget: bool) -> bool:
-    """Whether an LSTMUnit computes the steps of a direction."""
+def _is_unit(op: Op, direction: int, parameters: Sequence[Value], *, clip: float, forget: bool) -> bool:
+    """Whether an LSTMUnit computes the steps of a direction, whose parameters must be known to be put in its order."""
     names = [name.lower() for name in op.args.texts("activations", default=())][3 * direction :][:3]
     plain = not names or tuple(names) == ("sigmoid", "tanh", "tanh")
-    return op.type == "LSTM" and plain and not clip and not forget and not op.has_input(7)
+    known = all(value.array is not None and len(value.array) % 4 == 0 for value in parameters)
+    return op.type == "LSTM" and plain and not clip and not forget and not op.has_input(7) and known
 
 
-def _in_unit_order(op: Op, parameter: Value) -> Value | None:
-    """Return the gates of an LSTM's parameter, [4*H, ...], in the order of an LSTMUnit; None where it is not known."""
-    if parameter.array is None or len(parameter.array) % 4:
-        return None
+def _in_unit_order(op: Op, parameter: Value) -> Value:
+    """Return the gates of an LSTM's parameter, [4*H, ...], which is known, in the order of an LSTMUnit."""
+    assert parameter.array is not None
     input_, output, forget, candidate = np.split(parameter.array, 4)
     return op.const(np.concatenate([input_, forget, output, candidate]), FLOAT)
 
