@@ -73,14 +73,14 @@ def _read_mode(op: Op) -> _Mode:
 def resize(op: Op) -> Value:
     """``Resize(X, roi=None, scales=None, sizes=None; mode="nearest", ...) -> Y``, ``Upsample(X, scales; mode) -> Y``.
 
-    ResizeNearest where it computes the same, else Gather, Mul and ReduceSum for each axis.
+    ResizeNearest or UpsampleBilinear where it computes the same, else Gather, Mul and ReduceSum for each axis.
     """
     how = _read_mode(op)
     is_scaled = op.type == "Upsample" or not op.has_input(3)
     x = op.input(0)
     is_plain = (how.mode, how.coordinates, how.rounding) == ("nearest", "asymmetric", "floor")
     if is_plain and "axes" not in op.args and is_scaled and op.rank(x) == 4 and op.dtype(x) == FLOAT:
-        resized = _resize_nearest(op, x, op.input(2 if op.type == "Resize" else 1))
+        resized = _resize_nearest(op, x, _given(op, is_scaled=True))
         if resized is not None:
             return resized
     if (how.mode, how.coordinates) == ("linear", "align_corners") and not how.antialias and "axes" not in op.args:
@@ -104,6 +104,11 @@ def resize(op: Op) -> Value:
     return _extrapolated(op, y, axes, how)
 
 
+def _given(op: Op, *, is_scaled: bool) -> Value:
+    """Return the scales, or the sizes."""
+    return op.input((2 if op.type == "Resize" else 1) if is_scaled else 3)
+
+
 def _resize_nearest(op: Op, image: Value, scales: Value) -> Value | None:
     """Return Caffe2's ResizeNearest of images [n, c, h, w] whose n and c stay; None where they do not."""
     known = op.known_list(scales)
@@ -124,7 +129,7 @@ def _upsample_bilinear(op: Op, image: Value, how: _Mode, *, is_scaled: bool) -> 
     """
     if op.rank(image) != 4 or op.dtype(image) != FLOAT or (how.policy != "stretch" and not is_scaled):
         return None
-    given = op.known_list(op.input((2 if op.type == "Resize" else 1) if is_scaled else 3))
+    given = op.known_list(_given(op, is_scaled=is_scaled))
     before = op.static_shape(image)
     if given is None or given.size != 4 or (not is_scaled and not all(before or [0])):
         return None
@@ -142,7 +147,7 @@ def _axes(op: Op, image: Value, how: _Mode, *, is_scaled: bool) -> list[Axis]:
     named = op.args.integers("axes", default=())
     chosen = [op.axis(axis, rank) for axis in named] if "axes" in op.args else list(range(rank))
     before = [dims[axis] for axis in chosen]
-    operand = op.input((2 if op.type == "Resize" else 1) if is_scaled else 3)
+    operand = _given(op, is_scaled=is_scaled)
     given = [element(op, operand, i).cast(FLOAT if is_scaled else INT64) for i in range(len(chosen))]
     if is_scaled:
         scales = given
