@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -92,13 +93,17 @@ def find_models(folder: AnyPath) -> list[AnyPath]:
 
 def files_of(model: AnyPath) -> list[AnyPath]:
     """Return the files of a model file: itself, and its init net."""
-    try:
-        init = None if model.suffix == ".onnx" else pairing.init_net_beside(model)
+    init = None
+    with suppress(NetFormatError, OSError):
+        init = _named_init_net(model)
         if init is None and isinstance(model, Path):
             init = unnamed_init_nets(pairing.files_in(model.parent)).get(model)
-    except (NetFormatError, OSError):
-        init = None
     return [model] if init is None else [model, init]
+
+
+def _named_init_net(model: AnyPath) -> AnyPath | None:
+    """Return the init net that a model file's name leads to. Raises NetFormatError and OSError."""
+    return None if model.suffix == ".onnx" else pairing.init_net_beside(model)
 
 
 def _models_in(files: Sequence[AnyPath]) -> tuple[list[AnyPath], list[tuple[AnyPath, str]]]:
@@ -118,7 +123,11 @@ def _models_in(files: Sequence[AnyPath]) -> tuple[list[AnyPath], list[tuple[AnyP
 
 def _init_nets(models: Sequence[AnyPath], nets: Sequence[AnyPath]) -> Iterator[tuple[AnyPath, str]]:
     """Yield the models of init nets; one that belongs to none may miss its predict net."""
-    owners = {file: model for model in models for file in files_of(model)[1:]}
+    owners: dict[AnyPath, AnyPath] = {}
+    for model in models:
+        with suppress(NetFormatError, OSError):
+            if (init := _named_init_net(model)) is not None:
+                owners[init] = model
     names = {owner.stem: owner.name for owner in owners.values()}
     stems = {file.stem: owner for file, owner in owners.items()}
     for net in nets:
