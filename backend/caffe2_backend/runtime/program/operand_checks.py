@@ -15,7 +15,6 @@ import numpy as np
 from caffe2_backend.runtime.program.operand_rules import RULES, OperandRule
 from caffe2_backend.runtime.program.origin import Origin
 from caffe2_backend.runtime.values import DeviceTensor, Value
-from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.netdef.views import ArgumentError, NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
@@ -45,10 +44,7 @@ class OperandChecks:
         for check in self._checks if shapes else self._of_contents:
             wrong = check.find(given)
             if wrong is not None:
-                location = self._origin.location(check.op)
-                error = RunError(f"{location}: {wrong} (inputs: {', '.join(check.op.inputs)})")
-                error.operator = location.index
-                raise error
+                raise self._origin.failure(check.op, wrong)
 
 
 class _Check:

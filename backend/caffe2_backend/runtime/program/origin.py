@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from caffe2_bridge.diagnostics import Diagnostic, Location
+from caffe2_bridge.diagnostics import Diagnostic, Location, RunError
 from caffe2_bridge.netdef.views import OpView
 
 
@@ -27,6 +27,13 @@ class Origin:
     def location(self, op: OpView) -> Location:
         """Return the location of an operator of the part."""
         return Location(self.net.net, self.index(op.index), op.type, op.name, self.net.path)
+
+    def failure(self, op: OpView, reason: str) -> RunError:
+        """Return the error of an operator of the part."""
+        location = self.location(op)
+        error = RunError(f"{location}: {reason} (inputs: {', '.join(op.inputs)})")
+        error.operator = location.index
+        return error
 
     @property
     def is_plain(self) -> bool:

@@ -193,13 +193,10 @@ class RowUpdateProgram:
 
     def _refuse(self, op: OpView, operands: Sequence[Value | None], reason: str) -> NoReturn:
         """Raise RunError, in the words of the check of the operator's operands if one finds what is wrong."""
-        location = self._origin.location(op)
         given = {name: value for name, value in zip(op.inputs, operands, strict=True) if value is not None}
         here = Origin(self._origin.net, [self._origin.index(op.index)])
         OperandChecks(NetDef(op=[op.proto]), here).require(given)
-        error = RunError(f"{location}: {reason} (inputs: {', '.join(op.inputs)})")
-        error.operator = location.index
-        raise error from None
+        raise self._origin.failure(op, reason) from None
 
     def _is_own(self, name: str, given: Mapping[str, Value], held: int) -> bool:
         """Whether a table is this program's memory, and nothing but its record and the caller refer to it."""
