@@ -106,9 +106,9 @@ class Lowering:
             raise UnsupportedError(
                 f"{node.op_type} has no attribute {names}", hint=CARRY_HINT, code="unknown-attribute"
             )
-        if any(value.name for value in node.outputs[len(outputs) :]):
-            wanted = sum(bool(value.name) for value in node.outputs)
-            reason = f"the node lists {wanted} outputs, and Caffe2 computes {len(outputs)}"
+        wanted = sum(op.wants(index) for index in range(len(node.outputs)))
+        if any(op.wants(index) for index in range(len(outputs), len(node.outputs))):
+            reason = f"{wanted} outputs of the node are read, and Caffe2 computes {len(outputs)}"
             raise UnsupportedError(reason, CARRY_HINT, "extra-output")
         _bind(op.emitted, outputs, node)
         _drop_unread(op.emitted, node)

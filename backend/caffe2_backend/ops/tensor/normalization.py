@@ -97,7 +97,10 @@ def layer_normalization(op: Op) -> tuple[Value, Value, Value | None]:
     axes, bias = list(range(axis, op.rank(x))), op.optional(2)
     sizes = op.static_shape(op.input(1))
     shapes = [list(op.shape(value)) for value in (op.input(1), bias) if value is not None]
-    if x.dtype == FLOAT and sizes is not None and all(shape == list(op.shape(x))[axis:] for shape in shapes):
+    # Caffe2's mean and deviation of several axes have one dim of 1 in their place, ONNX's one for each.
+    same_dims = len(axes) == 1 or not (op.wants(1) or op.wants(2))
+    own = x.dtype == FLOAT and op.rank(x) > 1 and sizes is not None and same_dims
+    if own and all(shape == list(op.shape(x))[axis:] for shape in shapes):
         bias = op.const(np.zeros(sizes), FLOAT) if bias is None else bias
         affine = {"axis": axis, "epsilon": epsilon, "elementwise_affine": 1}
         y, mean, deviation = op.emit("LayerNorm", x, op.input(1), bias, outputs=3, **affine)

@@ -117,6 +117,20 @@ def test_pools_of_caffe_that_begin_behind_the_image_are_not_taken() -> None:
     assert "legacy_pad" not in str(net.predict_net)
 
 
+def test_an_output_that_nobody_reads_may_be_one_that_caffe2_lacks() -> None:
+    net, _ = imported(IMAGE, "", "y, i = MaxPool<kernel_shape = [2, 2]>(x)")
+    assert types(net.predict_net) == "MaxPool"
+
+
+@pytest.mark.oracle
+def test_moments_of_several_axes_have_their_dims() -> None:
+    head = "<float[3,2] g = {1, 2, 3, 4, 5, 6}>"
+    with comparison() as check:
+        for outputs in ("float y", "float y, float m", "float y, float m, float d"):
+            body = f"{outputs.replace('float ', '')} = LayerNormalization<axis = 1>(x, g)"
+            check("float[n,3,2] x", outputs, body, [{"x": np.arange(12, dtype=np.float32).reshape(2, 3, 2)}], head=head)
+
+
 def test_steps_of_an_lstm_are_units(random: RandomValues) -> None:
     weights = {"w": (1, 16, 3), "r": (1, 16, 4), "b": (1, 32)}
     held = ", ".join(
