@@ -77,14 +77,22 @@ recurrent = click.option(
     "--recurrent", type=click.Choice(["auto", "fused", "scan", "loop", "portable"]), default="auto", show_default=True,
     help="The form of recurrent nets in the ONNX model.",
 )  # fmt: skip
+_TARGETS: Final = ("onnxruntime", "onnxruntime-web", "openvino", "tract", "opencv", "tensorrt", "coreml")
+target = click.option(
+    "--for", "for_runtime", default="onnxruntime", show_default=True, metavar="RUNTIME",
+    shell_complete=lambda _, __, typed: [name for name in _TARGETS if name.startswith(typed)],
+    help="The runtime that the ONNX model is for: onnxruntime, onnxruntime-1.N, onnxruntime-web, openvino, tract, "
+    "opencv, tensorrt or coreml. What it does not have is an error.",
+)  # fmt: skip
 recompute = click.option(
     "--recompute", type=click.Choice(["none", "steps"]), default="none", show_default=True,
     help="What gradients of recurrent nets compute again, to save memory: blobs that the net lists, or of all steps.",
 )  # fmt: skip
 runtimes = click.option(
     "--against", "runtimes", multiple=True, metavar="RUNTIME",
-    help="A runtime: caffe2, onnxruntime-cpu, onnxruntime-cuda, onnx-reference, pytorch or workspace. Repeatable; the "
-    "first is the reference. Default: those of caffe2, onnxruntime-cpu, onnx-reference and pytorch that are installed.",
+    help="A runtime: caffe2, onnxruntime-cpu, onnxruntime-cuda, onnx-reference, pytorch, workspace, openvino, opencv, "
+    "tract, onnxruntime-node or onnxruntime-web. Repeatable; the first is the reference. Default: those of caffe2, "
+    "onnxruntime-cpu, onnx-reference and pytorch that are installed.",
 )  # fmt: skip
 random_weights = click.option(
     "--random-weights", is_flag=True, help="Synthesize missing weights with shapes that fit the operators."

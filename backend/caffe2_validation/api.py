@@ -64,6 +64,7 @@ def validate(
     rtol: float | None = None,
     atol: float | None = None,
     recurrent: Any = "auto",
+    target: str = "onnxruntime",
     random_weights: bool = False,
     steps: int = 3,
     caffe2_python: str | None = None,
@@ -90,6 +91,7 @@ def validate(
         rtol: relative tolerance of every float dtype, at any depth; None for that of ``tolerances``.
         atol: absolute tolerance of every float dtype, at any depth; None for that of ``tolerances``.
         recurrent: the form of recurrent nets in exports.
+        target: the runtime that exports are for, as :func:`caffe2_frontend.to_onnx` takes it.
         random_weights: synthesize the weights that a net lacks.
         steps: how many steps of a training net are compared, each from the reference's parameters. ``inputs`` may then
             hold arrays named ``STEP/INPUT``.
@@ -106,8 +108,8 @@ def validate(
     options = ValidationOptions(
         runtimes=runtimes, described=described or {}, outputs=outputs, every_blob=every_blob, matrix=matrix,
         lockstep=lockstep, repro=None if repro is None else locate(repro), seed=seed, sizes=sizes,
-        tolerances=tolerances, rtol=rtol, atol=atol, recurrent=recurrent, random_weights=random_weights, steps=steps,
-        caffe2_python=caffe2_python, device=device,
+        tolerances=tolerances, rtol=rtol, atol=atol, recurrent=recurrent, target=target, random_weights=random_weights,
+        steps=steps, caffe2_python=caffe2_python, device=device,
     )  # fmt: skip
     return run_validation(model, inputs, other, options)
 
@@ -131,7 +133,7 @@ def run_validation(
     _require_known(given or [inputs or {}], own, two)
     replaced = set(inputs or {}).difference(start_step.updated if start_step is not None else ())
     first, second = (
-        None if model is None else Forms(with_inputs(model, replaced), options.described, inputs, options.recurrent)
+        None if model is None else Forms(with_inputs(model, replaced), options.described, inputs, options.export)
         for model in (own, two)
     )
     assert first is not None
@@ -229,7 +231,7 @@ def _step_forms(step: TrainingStep, generated: Generated) -> Forms:
     """Return one training step in both forms, exported for inputs like the generated ones."""
     before = generated.forms
     made = {**generated.cases[0].inputs, **step.initial}
-    return Forms(step.model, {**before.described, **step.described}, made, before.recurrent)
+    return Forms(step.model, {**before.described, **step.described}, made, before.export)
 
 
 def _other_step(other: Forms | None) -> Forms | None:
@@ -237,7 +239,7 @@ def _other_step(other: Forms | None) -> Forms | None:
     step = None if other is None else training_step(other.model)
     if other is None or step is None:
         return other
-    return Forms(step.model, {**other.described, **step.described}, step.initial, other.recurrent)
+    return Forms(step.model, {**other.described, **step.described}, step.initial, other.export)
 
 
 def _diagnostics(*models: Forms | None) -> Iterator[str]:

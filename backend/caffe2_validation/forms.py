@@ -81,7 +81,7 @@ class Forms:
         model: the model.
         described: what the caller knows of its inputs, as :func:`caffe2_frontend.to_onnx` takes it.
         inputs: given inputs, whose dtypes and ranks the net may not declare.
-        recurrent: the form of recurrent nets in the export.
+        export: options of the export, by the names of :class:`caffe2_frontend.ExportOptions`.
 
     Attributes:
         guessed: inputs whose shape was guessed, as neither the net nor the caller says anything about it.
@@ -93,11 +93,11 @@ class Forms:
         model: AnyModel,
         described: Described | None = None,
         inputs: Mapping[str, Any] | None = None,
-        recurrent: Any = "auto",
+        export: Mapping[str, Any] | None = None,
     ) -> None:
         self.model = model
         self.described = dict(described or {})
-        self.recurrent = recurrent
+        self.export = dict(export or {})
         self.guessed: tuple[str, ...] = ()
         self.diagnostics: tuple[Diagnostic, ...] = ()
         self._inputs = dict(inputs or {})
@@ -180,7 +180,7 @@ class Forms:
         return converted
 
     def _export_with(self, model: Model, described: Described) -> onnx.ModelProto:
-        export = analyze(model, options=ExportOptions(inputs=described, recurrent=self.recurrent, training=False))
+        export = analyze(model, options=ExportOptions(inputs=described, training=False, **self.export))
         converted = to_proto(finish(export))
         self.diagnostics = export.findings
         return converted

@@ -6,12 +6,12 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Final, TypeAlias, get_args
+from typing import Any, Final, TypeAlias
 
 from caffe2_backend.runtime.devices.device_names import device_name
 from caffe2_bridge.diagnostics import OptionError
 from caffe2_bridge.storage import AnyPath
-from caffe2_frontend import Recurrent
+from caffe2_frontend import ExportOptions, Recurrent
 from caffe2_validation.runtimes import Runtime
 from caffe2_validation.sizes import SIZES, Size
 from caffe2_validation.values import TOLERANCES, Tolerance, with_tolerance
@@ -20,8 +20,8 @@ from caffe2_validation.values import TOLERANCES, Tolerance, with_tolerance
 Described: TypeAlias = Mapping[str, tuple[Any, ...]]
 # The options that a fleet passes to the process of a model.
 _PLAIN: Final = (
-    "runtimes", "every_blob", "matrix", "lockstep", "random_weights", "seed", "recurrent", "rtol", "atol", "device",
-    "steps", "caffe2_python",
+    "runtimes", "every_blob", "matrix", "lockstep", "random_weights", "seed", "recurrent", "target", "rtol", "atol",
+    "device", "steps", "caffe2_python",
 )  # fmt: skip
 
 
@@ -45,6 +45,7 @@ class ValidationOptions:
         rtol: relative tolerance of every float dtype, at any depth; None for that of ``tolerances``.
         atol: absolute tolerance of every float dtype, at any depth; None for that of ``tolerances``.
         recurrent: the form of recurrent nets in exports.
+        target: the runtime that exports are for, as :func:`caffe2_frontend.to_onnx` takes it.
         random_weights: whether to synthesize the weights that a net lacks.
         steps: how many steps of a training net are compared.
         caffe2_python: the Python that has real Caffe2; None finds it.
@@ -68,6 +69,7 @@ class ValidationOptions:
     rtol: float | None = None
     atol: float | None = None
     recurrent: Recurrent = "auto"
+    target: str = "onnxruntime"
     random_weights: bool = False
     steps: int = 3
     caffe2_python: str | None = None
@@ -76,8 +78,7 @@ class ValidationOptions:
     def __post_init__(self) -> None:
         if self.device is not None:
             object.__setattr__(self, "device", device_name(self.device))
-        if self.recurrent not in get_args(Recurrent):
-            raise OptionError(f"recurrent must be one of {', '.join(get_args(Recurrent))}, not {self.recurrent!r}")
+        ExportOptions(**self.export)  # which checks them
         if not self.sizes:
             raise OptionError("sizes must not be empty")
         if self.steps < 1:
@@ -87,6 +88,11 @@ class ValidationOptions:
             if value is not None and not 0 <= value < math.inf:
                 raise OptionError(f"{name} must be a finite number that is not negative, not {value}")
         object.__setattr__(self, "tolerances", with_tolerance(self.tolerances, self.rtol, self.atol))
+
+    @property
+    def export(self) -> dict[str, Any]:
+        """Options of exports."""
+        return {"recurrent": self.recurrent, "target": self.target}
 
     def to_json(self) -> str:
         """Return the options of a fleet: those that are plain data."""

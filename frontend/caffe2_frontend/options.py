@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, get_args
+from typing import Any, Literal, get_args
 
 import onnx
 
@@ -13,7 +13,6 @@ from caffe2_frontend.interop.types import TensorInfo, tensor_info
 from caffe2_frontend.targets.table import find_target
 from caffe2_frontend.targets.target import Recurrent
 
-LOOPS: Final = ("loop", "portable")  # the forms in which what is not fused becomes a Loop
 Recompute = Literal["none", "steps"]
 Int8 = Literal["exact", "qdq"]
 Float16Io = Literal["float16", "float32"]

@@ -66,6 +66,12 @@ class Task:
     with_sizes: bool = False
 
     @property
+    def target(self) -> str:
+        """The runtime that the conversion is for: with a form of recurrent nets that the task chooses, onnxruntime."""
+        has_table = self.executor in ("opencv", "openvino", "tract") and self.recurrent == "auto"
+        return self.executor if has_table else "onnxruntime"
+
+    @property
     def id(self) -> str:
         """The case's id, with what is not the default."""
         form = f"[{self.recurrent}]" if self.recurrent != "auto" else ""
@@ -127,7 +133,7 @@ class Checker:
             if task.with_sizes or not any(finding.code == NEEDS_SHAPE for finding in error.findings):
                 return _refusal(task, error)
             try:
-                model = EXECUTORS[task.executor](convert_case(case, task.recurrent, with_sizes=True, opset=task.opset))
+                model = _loaded(task, case, with_sizes=True)
             except ConversionError as again:
                 return _refusal(task, again)
             passed = Status.PASSED_WITH_SIZES
@@ -143,13 +149,18 @@ class Checker:
         One export with ranks serves all cases of a model: no size may be in it.
         """
         if task.with_sizes:
-            return EXECUTORS[task.executor](convert_case(case, task.recurrent, with_sizes=True, opset=task.opset))
+            return _loaded(task, case, with_sizes=True)
         key = (task.ref.path, task.executor, task.recurrent)
         if case.ref.kind == "model" and key == self._model_key and self._model is not None:
             return self._model
-        model = EXECUTORS[task.executor](convert_case(case, task.recurrent, with_sizes=False, opset=task.opset))
+        model = _loaded(task, case, with_sizes=False)
         self._model_key, self._model = key, model
         return model
+
+
+def _loaded(task: Task, case: Case, *, with_sizes: bool) -> Runnable:
+    model = convert_case(case, task.recurrent, with_sizes=with_sizes, opset=task.opset, target=task.target)
+    return EXECUTORS[task.executor](model)
 
 
 def _lacks_steps(case: Case) -> bool:
@@ -185,7 +196,7 @@ def _headline(error: Exception) -> str:
 
 
 def convert_case(
-    case: Case, recurrent: RecurrentForm, *, with_sizes: bool, opset: int | None = None
+    case: Case, recurrent: RecurrentForm, *, with_sizes: bool, opset: int | None = None, target: str = "onnxruntime"
 ) -> onnx.ModelProto:
     """Export a case's net, telling the conversion the ranks of the inputs that are not stored, or their sizes too."""
     from caffe2_frontend import to_onnx
@@ -197,6 +208,7 @@ def convert_case(
         outputs=list(case.outputs),
         opset=opset,
         recurrent=recurrent,
+        target=target,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -14,6 +14,8 @@ from caffe2_backend import Workspace
 from caffe2_backend.runtime import Int8Tensor, SessionOptions
 from caffe2_backend.runtime.sessions.guard import Guard
 from caffe2_bridge.diagnostics import ConversionError, Diagnostic, RunError
+from caffe2_validation.runtimes import find_runtime
+from caffe2_validation.runtimes.deployed import DEPLOYED
 from conformance.corpus import Array, Case
 
 # The head of what is said of a model that computes something else without optimizations.
@@ -97,6 +99,20 @@ class Reference:
         return [np.asarray(value) for value in outputs]
 
 
+class Deployed:
+    """A runtime that models are deployed to, in a process of its own."""
+
+    def __init__(self, name: str, model: onnx.ModelProto) -> None:
+        self._loaded = find_runtime(name).load(model)
+        self._outputs = [value.name for value in model.graph.output]
+        self._inputs = {value.name for value in model.graph.input}
+
+    def run(self, inputs: Mapping[str, Array]) -> list[Array]:
+        """Run as Runnable says."""
+        found = self._loaded.run({name: array for name, array in inputs.items() if name in self._inputs}, self._outputs)
+        return [np.asarray(found[name]) for name in self._outputs]
+
+
 def run_in_workspace(case: Case) -> list[Array]:
     """Return the case's outputs, fetched after its operator or net ran in a workspace where its inputs were fed."""
     workspace = Workspace(options=SessionOptions(threads=1))
@@ -167,4 +183,5 @@ NET_EXECUTORS: Final[Mapping[str, Callable[[Case], list[Array]]]] = {
 EXECUTORS: Final[Mapping[str, Callable[[onnx.ModelProto], Runnable]]] = {
     "onnxruntime": OnnxRuntime,
     "reference": Reference,
+    **{name: partial(Deployed, name) for name in DEPLOYED},
 }

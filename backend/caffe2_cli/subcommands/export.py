@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Final
+from typing import Any
 
 import click
 from click.core import ParameterSource
@@ -15,8 +15,6 @@ from caffe2_cli import options
 from caffe2_cli.errors import FAILED, reports_errors
 from caffe2_cli.output.console import progress
 from caffe2_cli.output.echo import echo
-
-_RUNTIMES: Final = ("onnxruntime", "onnxruntime-web", "openvino", "tract", "opencv", "tensorrt", "coreml")
 
 
 @click.command()
@@ -33,13 +31,10 @@ _RUNTIMES: Final = ("onnxruntime", "onnxruntime-web", "openvino", "tract", "open
     help="The .onnx file to write; with --to torch, the folder.",
 )  # fmt: skip
 @options.outputs
-@click.option("--opset", type=int, help="The ONNX opset; default the runtime's, 20 for onnxruntime.")
 @click.option(
-    "--for", "runtime", default="onnxruntime", show_default=True, metavar="RUNTIME",
-    shell_complete=lambda _, __, typed: [name for name in _RUNTIMES if name.startswith(typed)],
-    help="The runtime that the model is for: onnxruntime, onnxruntime-1.N, onnxruntime-web, openvino, tract, opencv, "
-    "tensorrt or coreml. What it does not have is an error.",
-)  # fmt: skip
+    "--opset", type=int, help="The ONNX opset; default the runtime's, or the earliest from 17 on that costs no node."
+)
+@options.target
 @options.recurrent
 @click.option(
     "--full-lengths", is_flag=True,
@@ -84,7 +79,7 @@ _RUNTIMES: Final = ("onnxruntime", "onnxruntime-web", "openvino", "tract", "open
 @reports_errors()
 def export(
     model: AnyPath, init: AnyPath | None, databases: AnyPath | None, target: AnyPath, certify: bool,
-    outputs: tuple[str, ...], no_weights: bool, external_data: int | None, form: str, runtime: str,
+    outputs: tuple[str, ...], no_weights: bool, external_data: int | None, form: str, for_runtime: str,
     **choices: Any,
 ) -> None:  # fmt: skip
     """Convert MODEL to ONNX. Weights above 2 GB go to a file in the same folder.
@@ -101,7 +96,7 @@ def export(
     if certify:
         _certify(loaded)
     with progress("exporting"):
-        chosen = ExportOptions(outputs=outputs or None, require_weights=not no_weights, target=runtime, **choices)
+        chosen = ExportOptions(outputs=outputs or None, require_weights=not no_weights, target=for_runtime, **choices)
         converted = convert(loaded, options=chosen)
         written = save_onnx(converted, target, external_data=external_data)
     for path in written:

@@ -48,6 +48,7 @@ from caffe2_cli.output.validation_tables import print_circumstances, print_repor
 @options.as_json("report")
 @options.seed
 @options.tolerances
+@options.target
 @options.recurrent
 @click.option("--caffe2-python", metavar="PATH", help="The Python that has real Caffe2.")
 @reports_errors(COULD_NOT_RUN)
@@ -55,7 +56,7 @@ def validate(
     model: AnyPath, init: AnyPath | None, databases: AnyPath | None, other: AnyPath | None,
     runtimes: tuple[str, ...], source: AnyPath | None, inputs: dict[str, Any], outputs: tuple[str, ...],
     every_blob: bool, matrix: bool, lockstep: bool, repro: AnyPath | None, report: AnyPath | None, as_json: bool,
-    caffe2_python: str | None, **choices: Any,
+    caffe2_python: str | None, for_runtime: str, **choices: Any,
 ) -> None:  # fmt: skip
     """Compare what runtimes compute for MODEL, and find where they disagree.
 
@@ -68,7 +69,7 @@ def validate(
     validation = ValidationOptions(
         runtimes=runtimes or None, every_runtime=matrix, described=inputs, outputs=outputs or None,
         every_blob=every_blob or report is not None, matrix=matrix, lockstep=lockstep or repro is not None,
-        repro=repro, caffe2_python=caffe2_python, **choices,
+        repro=repro, caffe2_python=caffe2_python, target=for_runtime, **choices,
     )  # fmt: skip
     with stages() as show:
         show("loading")

@@ -155,7 +155,7 @@ def _implied_images(forms: Forms) -> Sequence[tuple[int, int]]:
 
 def _synthesized(forms: Forms, net: Model, given: Mapping[str, Any], options: ValidationOptions) -> Generated:
     made = synthesize_cases(net, forms.described, given, options)
-    whole = Forms(made.net, forms.described, made.cases[0].inputs, forms.recurrent)
+    whole = Forms(made.net, forms.described, made.cases[0].inputs, forms.export)
     return Generated(whole, made.cases[:1] if whole.is_sized else made.cases, made.weights, made.notes)
 
 

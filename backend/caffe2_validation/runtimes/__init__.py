@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
 
 from caffe2_backend.runtime.devices.device_names import CPU
 from caffe2_bridge.diagnostics import RunError
 from caffe2_validation.runtimes.base import AnyModel, Form, Loaded, Runtime, Value
 from caffe2_validation.runtimes.bridge_runtime import BridgeWorkspace
+from caffe2_validation.runtimes.deployed import DEPLOYED
 from caffe2_validation.runtimes.onnx_reference import OnnxReference
 from caffe2_validation.runtimes.onnx_runtime import OnnxRuntime
 from caffe2_validation.runtimes.pytorch_runtime import PyTorch
@@ -34,6 +36,7 @@ RUNTIMES: Final[Mapping[str, Callable[[], Runtime]]] = {
     "onnx-reference": OnnxReference,
     "pytorch": PyTorch,
     "workspace": BridgeWorkspace,
+    **{name: partial(DEPLOYED.__getitem__, name) for name in DEPLOYED},
 }
 
 

@@ -115,8 +115,7 @@ class Server:
             version = str(torch.__version__)
         except ImportError:
             version = "before torch"
-        operators = len(self.workspace.RegisteredOperators())
-        return {"torch": version, "python": sys.version.split()[0], "operators": operators}
+        return {"versions": {"caffe2 of torch": version, "caffe2's python": sys.version.split()[0]}}
 
     def run(self, key: str, inputs: Values, wanted: Optional[List[str]]) -> Frame:
         """Run a model in an empty workspace: parameters that were sent, the init net, the inputs, then the net."""

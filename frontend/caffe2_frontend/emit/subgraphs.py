@@ -46,7 +46,7 @@ class Body:
 def scan(
     op: Op, initial: Sequence[Value], sequences: Sequence[Value], step: Step, *, reverse: bool = False
 ) -> tuple[list[Value], list[Value]]:
-    """Emit a Scan along the first dim of ``sequences``; in the form ``portable`` a Loop.
+    """Emit a Scan along the first dim of ``sequences``; in the form ``portable`` what runtimes other than ours take.
 
     Args:
         op: the operator under conversion.
@@ -60,8 +60,24 @@ def scan(
     """
     body = build_body(op, initial, sequences, step)
     if op.lowering.recurrent == "portable":
-        return emit_loop(op, body, size(op, sequences[0], 0), reverse=reverse)
+        return emit_steps(op, body, size(op, sequences[0], 0), reverse=reverse)
     return emit_scan(op, body, reverse=reverse)
+
+
+def emit_steps(op: Op, body: Body, trips: Size, *, reverse: bool = False) -> tuple[list[Value], list[Value]]:
+    """Emit a body in the form of the export, a Loop or a Scan; return what :func:`emit_scan` does.
+
+    In the form ``portable``, a few steps of a known number are unrolled.
+    """
+    if op.lowering.recurrent == "portable" and isinstance(trips, int) and 0 < trips <= _MAX_UNROLLED:
+        return _unroll(op, body, trips, reverse=reverse)
+    return emit_loop(op, body, trips, reverse=reverse) if becomes_loop(op) else emit_scan(op, body, reverse=reverse)
+
+
+def becomes_loop(op: Op) -> bool:
+    """Whether steps become a Loop, not a Scan, in the form of the export and for its target."""
+    form = op.lowering.recurrent
+    return form == "loop" or (form == "portable" and not op.lowering.target.scans)
 
 
 def build_body(op: Op, initial: Sequence[Value], sequences: Sequence[Value], step: Step) -> Body:
@@ -94,12 +110,7 @@ def emit_scan(op: Op, body: Body, *, reverse: bool = False) -> tuple[list[Value]
 
 
 def emit_loop(op: Op, body: Body, trips: Size, *, reverse: bool = False) -> tuple[list[Value], list[Value]]:
-    """Emit a body as a Loop that gathers the rows of its sequences; return what :func:`emit_scan` does.
-
-    In the form ``portable``, a few steps of a known number are unrolled.
-    """
-    if op.lowering.recurrent == "portable" and isinstance(trips, int) and 0 < trips <= _MAX_UNROLLED:
-        return _unroll(op, body, trips, reverse=reverse)
+    """Emit a body as a Loop that gathers the rows of its sequences; return what :func:`emit_scan` does."""
     iteration, going = _loop_inputs(op)
     final = op.emit("Sub", _scalar(op, trips), op.const(1, np.int64)) if reverse else None
     # The Gathers go before the nodes of the body, which read their results instead of the formal rows.

@@ -14,7 +14,7 @@ from caffe2_frontend.interop.types import Quantization
 from caffe2_frontend.lowering.dim_facts import DimFacts
 from caffe2_frontend.lowering.reads import BlobReads
 from caffe2_frontend.lowering.scope import Scope
-from caffe2_frontend.targets.target import Recurrent
+from caffe2_frontend.targets.target import Recurrent, Target
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,11 @@ class LoweringContext(Protocol):
     @property
     def recurrent(self) -> Recurrent:
         """The form of recurrent nets that the caller asks for."""
+        ...
+
+    @property
+    def target(self) -> Target:
+        """The runtime that the model is for."""
         ...
 
     @property

@@ -32,7 +32,8 @@ from caffe2_frontend.lowering.scope import Scope
 from caffe2_frontend.lowering.stamp import Stamp, Stamps
 from caffe2_frontend.lowering.trace import Label, Trace
 from caffe2_frontend.lowering.unsupported_ops import unknown_hint, unknown_reason
-from caffe2_frontend.targets.target import Recurrent
+from caffe2_frontend.targets.onnxruntime import ONNXRUNTIME
+from caffe2_frontend.targets.target import Recurrent, Target
 
 # What to type for an argument that a schema requires.
 _ARGUMENT_HINTS: Final = {"is_test": "set is_test=1 to export for inference, or is_test=0 to train"}
@@ -45,6 +46,7 @@ class Lowering:
     Attributes:
         converters: the converter of each operator type.
         recurrent: the form of recurrent nets.
+        target: the runtime that the model is for.
         full_lengths: whether all rows of sequences have as many steps as the sequence.
         reads: who reads the blobs of the net.
         outputs: the blobs that are outputs of the model.
@@ -95,6 +97,7 @@ class Lowering:
     kept_rows: dict[str, dict[str, KeptRows]] = field(default_factory=dict)
     uniform: Container[str] = frozenset()
     full_lengths: bool = False
+    target: Target = ONNXRUNTIME
     stamps: Stamps = field(default_factory=Stamps)
     verifies: bool = field(default_factory=is_verifying)
     _noted: set[tuple[str, str]] = field(default_factory=set)

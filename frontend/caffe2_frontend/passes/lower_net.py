@@ -28,6 +28,7 @@ from caffe2_frontend.lowering.unsupported_ops import CHOOSE_OUTPUTS
 from caffe2_frontend.ops import converters, expectations, uniform_operators
 from caffe2_frontend.passes.output_hints import with_output_hints
 from caffe2_frontend.state import Export, ir_version
+from caffe2_frontend.targets.table import find_target
 
 
 class LowerNet(FunctionalPass[Export]):
@@ -61,6 +62,7 @@ class LowerNet(FunctionalPass[Export]):
             expectations(),
             uniform=uniform_operators(),
             full_lengths=state.options.full_lengths,
+            target=find_target(state.options.target),
         )
         _poison_reported(state.init, scope)
         lowering.ops(((op.index, op) for op in state.init.rest), scope, Location("init_net"))

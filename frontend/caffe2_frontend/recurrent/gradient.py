@@ -12,11 +12,10 @@ from caffe2_bridge.init.random_operators import draws_numbers
 from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.reductions import reduce_axes
 from caffe2_frontend.emit.shapes import END, Size, size, sizes, slice_axis, squeeze, unsqueeze, vector
-from caffe2_frontend.emit.subgraphs import build_body, emit_loop, emit_scan, unless_empty
+from caffe2_frontend.emit.subgraphs import build_body, emit_steps, unless_empty
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
-from caffe2_frontend.options import LOOPS
 from caffe2_frontend.recurrent.backward_step import (
     backward_operands,
     buffer_reason,
@@ -174,10 +173,7 @@ def _loop(op: Op, spec: BackwardSpec, workspaces: StepWorkspaces, steps: Size) -
 
     body = build_body(op, [*last, *sums], operands.sequences() or [op.input(spec.sequence)], step)
     body, hoisted = hoist_from_steps(op, spec, body, len(last))
-    if op.lowering.recurrent in LOOPS:
-        finals, stacks = emit_loop(op, body, steps, reverse=True)
-    else:
-        finals, stacks = emit_scan(op, body, reverse=True)
+    finals, stacks = emit_steps(op, body, steps, reverse=True)
     parameters = hoisted.finish(op, finals, stacks, [op.input(each.parameter) for each in spec.parameters])
     rows = stacks[1 : 1 + len(last)] if wanted else []
     return _Gradients(stacks[0], parameters, finals[: len(last)], rows)

@@ -8,9 +8,8 @@ import onnx_ir as ir
 
 from caffe2_bridge.control import RecurrentSpec, State
 from caffe2_frontend.emit.shapes import Size, no_rows, slice_axis, squeeze
-from caffe2_frontend.emit.subgraphs import Body, build_body, discard_body, emit_loop, emit_scan, unless_empty
+from caffe2_frontend.emit.subgraphs import Body, becomes_loop, build_body, discard_body, emit_steps, unless_empty
 from caffe2_frontend.lowering.op import Op, Value
-from caffe2_frontend.options import LOOPS
 from caffe2_frontend.recurrent.body_passes.align_constants import align_constants
 from caffe2_frontend.recurrent.body_passes.hoist import gather_addends, hoist_invariants, hoist_sequences
 from caffe2_frontend.recurrent.body_passes.merge_products import join_products
@@ -69,7 +68,7 @@ def emit_rowwise(op: Op, spec: RecurrentSpec, form: Recurrent) -> StepWorkspaces
             if form == "fused":
                 hint = "choose another form: --recurrent auto, or recurrent='auto'"
                 op.unsupported(f"no LSTM, GRU or RNN operator computes this net: {error}", hint)
-            kind = "Loop" if form == "portable" else "Scan"
+            kind = "Loop" if becomes_loop(op) else "Scan"
             exact = "" if isinstance(error, SlowerError) else "no LSTM, GRU or RNN operator computes it: "
             op.note(f"the net becomes a {kind}, because {exact}{error}")
     body = hoist_sequences(op, gather_addends(body))
@@ -81,7 +80,7 @@ def emit_rowwise(op: Op, spec: RecurrentSpec, form: Recurrent) -> StepWorkspaces
         align_constants(op, body)
         hoist_invariants(op, body)
     body, saving = take_known(body, len(stacked), saved)
-    last, steps = _guarded(op, body, stacked, operands.steps, form)
+    last, steps = _guarded(op, body, stacked, operands.steps)
     rows = dict(zip(stacked, steps, strict=False))
     states = {
         blob: Rows(value, rows.get(i), final)
@@ -90,9 +89,7 @@ def emit_rowwise(op: Op, spec: RecurrentSpec, form: Recurrent) -> StepWorkspaces
     return saving.finish(states, steps[len(stacked) :])
 
 
-def _guarded(
-    op: Op, body: Body, stacked: Sequence[int], steps: Size, form: Recurrent
-) -> tuple[list[Value], list[Value]]:
+def _guarded(op: Op, body: Body, stacked: Sequence[int], steps: Size) -> tuple[list[Value], list[Value]]:
     """Emit the loop, in a branch that skips it if T is 0: Scan requires a step, and Loop loses the shape of results.
 
     ``stacked`` are the states of the first stacked values of the body; the others are blobs that are saved.
@@ -100,7 +97,7 @@ def _guarded(
     saved = body.stacked[len(stacked) :]
 
     def run(inside: Op) -> list[Value]:
-        last, rows = emit_loop(inside, body, steps) if form in LOOPS else emit_scan(inside, body)
+        last, rows = emit_steps(inside, body, steps)
         return [*last, *rows]
 
     def skip(inside: Op) -> list[Value]:
@@ -130,6 +127,9 @@ def _fused(op: Op, spec: RecurrentSpec, body: Body, operands: Operands, form: Re
     cells = match_cells(reading)
     sources = [projection(body, cell) for cell in cells]
     for cell in cells:
+        kind = f"RNN of {cell.activation}" if cell.kind == "RNN" else cell.kind
+        if kind in op.lowering.target.lacks:
+            raise NoMatchError(op.lowering.target.lacks[kind])
         slow = scan_reason(cell.kind, hidden_size(cell), op.static_dim(op.input(0), 1))
         if form == "auto" and slow:
             raise SlowerError(slow)

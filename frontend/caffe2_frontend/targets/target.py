@@ -20,8 +20,10 @@ class Target:
         source: how the table was made: the version that models were run in, or the public list.
         opset: the largest opset that it takes; None for the default of the export.
         recurrent: the form of recurrent nets.
+        scans: whether the form ``portable`` has a Scan where it has a Loop for others.
         only: the operators that it has; None where ``lacks`` lists those that it does not have.
-        lacks: operators that it does not have, or not as they are exported, with the reason.
+        lacks: operators that it does not have, or not as they are exported, with the reason. An LSTM, a GRU or an
+            ``RNN of Relu`` there becomes a loop.
         constants: for operators, the indices of inputs that must be constants.
         dtypes: element types that it does not have.
     """
@@ -30,6 +32,7 @@ class Target:
     source: str
     opset: int | None = None
     recurrent: Recurrent = "auto"
+    scans: bool = False
     only: frozenset[str] | None = None
     lacks: Mapping[str, str] = field(default_factory=dict)
     constants: Mapping[str, tuple[int, ...]] = field(default_factory=dict)

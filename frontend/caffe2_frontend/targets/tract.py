@@ -8,16 +8,14 @@ import onnx_ir as ir
 
 from caffe2_frontend.targets.target import Target
 
-_UNLISTED: Final = "its importer does not register it"
-
 TRACT: Final = Target(
     "tract",
-    "the operators that an earlier version's importer registers; not run",
+    "run: recorded cases, in 0.23.9",
     recurrent="portable",
+    scans=True,
     lacks={
-        "If": "its importer reads an If only where the condition is a constant",
-        "Loop": _UNLISTED,
-        "ReverseSequence": _UNLISTED,
+        "Loop": "its importer has no Loop",
+        "RNN of Relu": "its RNN computes Tanh, whatever the activation is",
     },
     dtypes=frozenset({ir.DataType.STRING}),
 )

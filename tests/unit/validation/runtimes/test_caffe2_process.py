@@ -19,7 +19,7 @@ from conformance.recording import operator
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.model import Model
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
-from caffe2_validation.runtimes import real_caffe2
+from caffe2_validation.runtimes import process_runtime, real_caffe2, worker_process
 from caffe2_validation.runtimes.real_caffe2 import Caffe2
 
 # Speaks the protocol of the worker. "y" is x + 1, "models" the number of models that it has; x = -1 takes a minute.
@@ -155,7 +155,7 @@ def test_an_interrupted_request_leaves_no_answer_for_the_next(runtime: Caffe2, m
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(real_caffe2, "read_frame", interrupt)
+        patch.setattr(worker_process, "read_frame", interrupt)
         with pytest.raises(KeyboardInterrupt):
             run(runtime, 2.0)
     assert run(runtime, 3.0) == [4.0]
@@ -179,7 +179,7 @@ def test_the_limit_holds_for_a_request_that_nobody_reads(tmp_path: Path, monkeyp
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\nexec sleep 60\n")
     python.chmod(0o755)
-    monkeypatch.setattr(real_caffe2, "_START_SECONDS", 0.2)
+    monkeypatch.setattr(process_runtime, "START_SECONDS", 0.2)
     start = time.monotonic()
     with pytest.raises(RunError, match="did not answer"):
         Caffe2(python, seconds=0.2)._ask({"do": "run"}, {"x": np.zeros(1 << 20)}, None)

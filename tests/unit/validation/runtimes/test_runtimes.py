@@ -17,9 +17,9 @@ from caffe2_backend.runtime import Int8Tensor
 from caffe2_bridge import Model, RunError
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend import to_onnx
-from caffe2_validation.runtimes import RUNTIMES, find_runtime, real_caffe2
+from caffe2_validation.runtimes import RUNTIMES, find_runtime, process_runtime
 from caffe2_validation.runtimes.caffe2_worker import pack, read_frame
-from caffe2_validation.runtimes.real_caffe2 import Caffe2
+from caffe2_validation.runtimes.real_caffe2 import Caffe2, find_python
 
 
 def net(*ops: object, inputs: tuple[str, ...] = ("x",), outputs: tuple[str, ...] = ("y",)) -> Model:
@@ -88,8 +88,6 @@ def test_unknown_and_absent_runtimes_say_so(tmp_path: Path) -> None:
 
 
 def test_the_environment_names_the_python(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from caffe2_validation.runtimes.real_caffe2 import find_python
-
     monkeypatch.setenv("CAFFE2_PYTHON", "/some/python")
     assert find_python() == Path("/some/python")
     monkeypatch.delenv("CAFFE2_PYTHON")
@@ -120,7 +118,7 @@ def test_a_process_that_dies_is_told_with_the_limit_of_its_memory(
 
 
 def test_a_process_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(real_caffe2, "_START_SECONDS", 0.2)
+    monkeypatch.setattr(process_runtime, "START_SECONDS", 0.2)
     runtime = Caffe2(script(tmp_path, "exec sleep 60"), seconds=0.1)
     start = time.monotonic()
     with pytest.raises(RunError, match="did not answer"):
@@ -152,7 +150,7 @@ def test_real_caffe2_has_a_memory_limit_and_starts_again() -> None:
 @pytest.mark.oracle
 @pytest.mark.parametrize("memory", [16384, 2048, 0])
 def test_a_lower_limit_of_the_address_space_stays(memory: int, tmp_path: Path) -> None:
-    runtime = Caffe2(script(tmp_path, f'ulimit -v 3000000; exec {real_caffe2.find_python()} "$@"'), memory=memory)
+    runtime = Caffe2(script(tmp_path, f'ulimit -v 3000000; exec {find_python()} "$@"'), memory=memory)
     try:
         assert np.asarray(runtime.load(RELU).run({"x": X})["y"]).tolist()[0] == [0, 2]
     finally:
