@@ -27,6 +27,9 @@ COMMANDS: Final[Mapping[str, CommandEntry]] = {
     "import": CommandEntry(f"{_ROOT}.import_", "Convert MODEL, an .onnx file, to a Caffe2 net and its init net."),
     "ops": CommandEntry(f"{_ROOT}.ops", "List the Caffe2 operators that convert, by family."),
     "oracle": CommandEntry(f"{_ROOT}.oracle", "Real Caffe2, to compare with."),
+    "package": CommandEntry(
+        f"{_ROOT}.package", "Write a folder that serves MODEL: ONNX, a server's configuration, a sample, and a card."
+    ),
     "profile": CommandEntry(f"{_ROOT}.profile", "Measure how long each operator of MODEL takes on onnxruntime."),
     "python": CommandEntry(f"{_ROOT}.python", "Run PROGRAM, a Python program that imports caffe2, on onnxruntime."),
     "run": CommandEntry(f"{_ROOT}.run", "Run MODEL once on onnxruntime."),

@@ -12,7 +12,7 @@ from typing import Final, get_args
 
 import click
 
-from conformance import nodes, report
+from conformance import by_runtime, nodes, report
 from conformance.check import RecurrentForm, Result, Task
 from conformance.corpus import CaseRef, find_cases, is_named
 from conformance.executors import EXECUTORS, NET_EXECUTORS
@@ -93,6 +93,7 @@ def with_more_known(tasks: Sequence[Task], *, stored: bool, sizes: bool) -> list
 @click.option("--coverage", type=click.Path(path_type=Path), help="Write the coverage page here.")
 @click.option("--write-baseline", is_flag=True, help="Record the passing cases as those that must pass from now on.")
 @click.option("--write-nodes", is_flag=True, help="Count the nodes of exports, and pin those of each operator.")
+@click.option("--by-runtime", "stores", is_flag=True, help="Store the results of the executor for docs/runtimes.md.")
 @click.option("--show", metavar="NAME", help="Print cases and what they are converted to: ops/Relu, or ops/Relu/003.")
 @click.option("--verbose", is_flag=True, help="Say every finding and give tracebacks in full.")
 def main(
@@ -111,6 +112,7 @@ def main(
     coverage: Path | None,
     write_baseline: bool,
     write_nodes: bool,
+    stores: bool,
     show: str | None,
     verbose: bool,
 ) -> None:
@@ -143,6 +145,9 @@ def main(
     if text := report.details(results, verbose=verbose):
         click.echo("\n" + text)
     _write_reports(results, json_file, coverage)
+    if stores:
+        by_runtime.store(executor, results)
+        by_runtime.write_page()
     if write_baseline:
         before = report.read_baseline(BASELINES[executor])
         now = report.write_baseline(BASELINES[executor], results)

@@ -13,6 +13,7 @@ import caffe2_bridge.builder
 import caffe2_bridge.files
 import caffe2_bridge.gradients
 import caffe2_bridge.storage
+import caffe2_deploy
 import caffe2_fleet
 import caffe2_frontend
 
@@ -61,6 +62,7 @@ BACKEND = {
 FLEET = {
     "Batch", "ModelResult", "ModelTask", "discover_manifest", "read_manifest", "run", "run_batch", "write_manifest",
 }  # fmt: skip
+DEPLOY = {"LAYOUTS", "Contents", "gather", "package"}
 PACKAGES = [
     (caffe2_bridge, BRIDGE),
     (caffe2_bridge.builder, BUILDER),
@@ -70,6 +72,7 @@ PACKAGES = [
     (caffe2_frontend, FRONTEND),
     (caffe2_backend, BACKEND),
     (caffe2_fleet, FLEET),
+    (caffe2_deploy, DEPLOY),
 ]
 
 

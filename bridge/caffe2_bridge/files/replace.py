@@ -116,8 +116,10 @@ def replace_folder(target: Path, write: Writer) -> None:
         new = temporary / journal.NEW
         new.mkdir()
         write(new)
-        sync(*new.iterdir())
-        _sync_folder(new)
+        entries = list(new.rglob("*"))
+        sync(*(entry for entry in entries if entry.is_file()))
+        for folder in (*(entry for entry in entries if entry.is_dir()), new):
+            _sync_folder(folder)
         with folder_locked(target.parent):
             if target.exists():
                 new.chmod(target.stat().st_mode & 0o777)
