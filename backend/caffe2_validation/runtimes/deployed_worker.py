@@ -43,12 +43,14 @@ def load_openvino(model: bytes) -> Run:
 
     core = ov.Core()
     compiled = core.compile_model(core.read_model(model), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
-    names = {name: port for port in compiled.inputs for name in port.names}
+    ports = {name: port for port in compiled.inputs for name in port.names}
     results = {name: port for port in compiled.outputs for name in port.names}
+    names = input_names(onnx.ModelProto.FromString(model))
 
     def run(given: Arrays, outputs: Sequence[str]) -> list[Any]:
-        check_inputs(given, list(names))
-        found = compiled({names[name]: value for name, value in given.items()})
+        check_inputs(given, names)
+        # Values that came in a frame are read-only, which it refuses; an input that nothing reads has no port.
+        found = compiled({ports[name]: value.copy() for name, value in given.items() if name in ports})
         return [found[results[name]] for name in outputs]
 
     return run
@@ -64,7 +66,7 @@ def load_opencv(model: bytes) -> Run:
     def run(given: Arrays, outputs: Sequence[str]) -> list[Any]:
         check_inputs(given, names)  # it would go on with the values of the last run
         for name, value in given.items():
-            net.setInput(np.ascontiguousarray(value), name)
+            net.setInput(np.asarray(value, order="C"), name)
         return list(net.forward(list(outputs)))
 
     return run
@@ -94,7 +96,7 @@ def load_tract(model: bytes) -> Run:
         key = tuple((name, value.shape, value.dtype.str) for name, value in given.items())
         if key not in compiled:
             compiled[key] = compile_for(given)
-        values = compiled[key].run([np.ascontiguousarray(given[name]) for name in names])
+        values = compiled[key].run([np.asarray(given[name], order="C") for name in names])
         found = dict(zip(results, values, strict=True))
         return [found[name].to_numpy() for name in outputs]
 
