@@ -20,6 +20,7 @@ from google.protobuf.message import DecodeError
 
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from fuzz.robust.cli import CASES, Found, main, table_of_saves
+from fuzz.robust.draw import draw_case
 from fuzz.robust.ending import ended_by_signals
 from fuzz.robust.inputs import Input, read_input
 from fuzz.robust.monitor import Monitor, Violation
@@ -28,6 +29,7 @@ from fuzz.robust.mutate_messages import mutate_message
 from fuzz.robust.outcome import Outcome, Status, unanswered
 from fuzz.robust.progress import Progress
 from fuzz.robust.room import Room
+from fuzz.robust.seeds import Seeds
 from fuzz.robust.shrink import shrink
 from fuzz.robust.tally import add_to_tally
 from fuzz.robust.writing import Format, disturb_saves
@@ -184,6 +186,12 @@ def test_mutations_are_reproducible_and_differ() -> None:
         seen.add(data)
         assert mutate_bytes(data, random.Random(seed)) == mutate_bytes(data, random.Random(seed))  # noqa: S311 - the same
     assert len(seen) > 100
+
+
+def test_kinds_without_seeds_are_not_drawn(tmp_path: Path) -> None:
+    """LevelDB databases, where the package that writes them is not installed."""
+    Input("net", {"predict_net.pb": NetDef(name="n").SerializeToString()}).write(tmp_path / "net" / "0000")
+    assert {draw_case(Seeds(tmp_path), 0, index)[0].kind for index in range(100)} == {"net"}
 
 
 def test_shrinking() -> None:

@@ -58,7 +58,8 @@ _OPCODES: Final = (
 def draw_case(seeds: Seeds, seed: int, index: int, kinds: Mapping[str, int] = _WEIGHTS) -> tuple[Input, str]:
     """An input and the door to take it to."""
     draw = random.Random(f"{seed}:{index}")  # noqa: S311 - reproducible
-    kind = draw.choices(list(kinds), list(kinds.values()))[0]
+    known = [kind for kind in kinds if kind in seeds.kinds]
+    kind = draw.choices(known, [kinds[kind] for kind in known])[0]
     found = seeds.pick(kind, draw)
     for _ in range(3):
         mutated = _mutated(found, seeds, draw)

@@ -9,7 +9,7 @@ import random
 import tarfile
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, KeysView, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -56,6 +56,11 @@ class Seeds:
     def __init__(self, folder: Path) -> None:
         self._folders = {kind: sorted((folder / kind).iterdir()) for kind in MAIN if (folder / kind).is_dir()}
         self._read: dict[Path, Input] = {}
+
+    @property
+    def kinds(self) -> KeysView[str]:
+        """The kinds that there are seeds of: not all where a package of a format is not installed."""
+        return self._folders.keys()
 
     def pick(self, kind: str, draw: random.Random) -> Input:
         """A seed of a kind."""

@@ -21,10 +21,10 @@ from typing import Any, Final
 import numpy as np
 import onnx
 from onnx import numpy_helper
+from support.formats import writable_formats
 
 from caffe2_backend.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from caffe2_bridge import BridgeError, Model, load, save
-from caffe2_bridge.files import FORMATS
 from caffe2_bridge.init.fill_nets import fill_net
 from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
@@ -104,8 +104,11 @@ def _read_onnx(path: Path) -> int:
 
 
 def formats() -> list[Format]:
-    """Every format that models are written in."""
-    found = [Format(name, lambda v, path, name=name: save(_MODELS[v], path, name), _read) for name in FORMATS]  # type: ignore[misc] # a default binds the current value
+    """Every format that models can be written in here."""
+    found = [
+        Format(name, lambda v, path, name=name: save(_MODELS[v], path, name), _read)  # type: ignore[misc] # a default binds the current value
+        for name in writable_formats()
+    ]
     exported = [_exported(variant) for variant in range(_VARIANTS)]
     for name, options in (("onnx", {}), ("onnx with weights apart", {"external_data": 256})):
 

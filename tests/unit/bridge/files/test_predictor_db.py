@@ -5,22 +5,21 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Mapping
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from conformance.oracle import find_oracle
+from support.formats import writable_formats
 
 import caffe2_bridge as c2
-from caffe2_bridge.files import FORMATS
 from caffe2_bridge.files.databases import minidb
 from caffe2_bridge.files.predictor_db import PREDICT_NET
 from caffe2_bridge.proto.caffe2_pb2 import BlobProto, NetDef
 from caffe2_bridge.wire import Span
 
-needs_plyvel = pytest.mark.skipif(find_spec("plyvel") is None, reason="plyvel is not installed")
+needs_plyvel = pytest.mark.skipif("leveldb" not in writable_formats(), reason="plyvel is not installed")
 LAYOUTS = ["pb", "pbtxt", "minidb", "lmdb", pytest.param("leveldb", marks=needs_plyvel)]
 NAMES = {"single": None, "wide": "wide", "narrow": "narrow"}
 
@@ -137,7 +136,7 @@ def results(exported: Path, tmp_path_factory: pytest.TempPathFactory) -> Mapping
     """What real Caffe2 computes with its own file -> us -> a format -> us -> our minidb; by predictor and format."""
     folder = tmp_path_factory.mktemp("again")
     for name in NAMES:
-        for layout in FORMATS if find_spec("plyvel") else FORMATS[:-1]:
+        for layout in writable_formats():
             c2.save(loaded(exported, name), folder / "there" / name / layout, layout)
             c2.save(c2.load(folder / "there" / name / layout), folder / f"{name}-{layout}", "minidb")
     databases = sorted(path for path in folder.iterdir() if path.is_file())
