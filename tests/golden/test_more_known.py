@@ -5,6 +5,7 @@ Known values fold, choose branches and shapes, and are refused where Caffe2 woul
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Final
 
@@ -14,14 +15,34 @@ from conformance.check import Result, Task
 from conformance.corpus import CaseRef, find_cases
 from conformance.pool import Pool
 from conformance.report import read_baseline
+from support.share import share
 
 MUST_PASS: Final = read_baseline(BASELINE)
 PARTS: Final = 6
+STRIDE: Final = 20
+# What is known of the inputs: that they are stored, and their sizes. Fed inputs of which the ranks are known are what
+# test_conformance.py checks.
+KNOWN: Final = {
+    "stored, ranks known": (True, False),
+    "stored, sizes known": (True, True),
+    "fed, sizes known": (False, True),
+}
 # Nets in which a value that is known decides what runs.
 DECIDING: Final = "recorded/nets/control_flow"
 
 
 @cache
+def chosen() -> Mapping[str, list[Task]]:
+    """Return the tasks by what is known: a share of those of the sample, at least one of each group."""
+    tasks = [
+        (what, task)
+        for what, (stored, sizes) in KNOWN.items()
+        for task in with_more_known(sample(), stored=stored, sizes=sizes)
+    ]
+    found = share(tasks, STRIDE, name=lambda pair: f"{pair[0]} {pair[1].id}", group=lambda pair: pair[1].ref.group)
+    return {what: [task for known, task in found if known == what] for what in KNOWN}
+
+
 def sample() -> list[Task]:
     """Return the first case of each group that passes, and all nets with branches."""
     refs: dict[str, list[CaseRef]] = {}
@@ -35,19 +56,11 @@ def sample() -> list[Task]:
     )
 
 
-# Fed inputs of which the ranks are known are what test_conformance.py checks.
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
-@pytest.mark.parametrize(
-    ("stored", "sizes"),
-    [
-        pytest.param(True, False, id="stored, ranks known"),
-        pytest.param(True, True, id="stored, sizes known"),
-        pytest.param(False, True, id="fed, sizes known"),
-    ],
-)
-def test_what_is_known_changes_no_result(pool: Pool, stored: bool, sizes: bool, part: int) -> None:
-    tasks = with_more_known(sample()[part::PARTS], stored=stored, sizes=sizes)
+@pytest.mark.parametrize("what", KNOWN)
+def test_what_is_known_changes_no_result(pool: Pool, what: str, part: int) -> None:
+    tasks = chosen()[what][part::PARTS]
     assert tasks
     failed = [result for result in pool.run(tasks) if not result.status.passes and not _holds_a_sample(result)]
     assert not [(result.task.id, result.detail) for result in failed]

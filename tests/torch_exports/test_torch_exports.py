@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from conformance.oracle import find_oracle
+from support.share import share
 
 if TYPE_CHECKING:
     from torch_exports.judge import Exported
@@ -20,6 +22,7 @@ pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.filterwarnings("i
 
 KINDS: Final = ("lstm", "gru", "rnn-tanh", "rnn-relu")
 TORCHSCRIPT_OPSETS: Final = (9, 11, 13, 14, 16, 17, 18, 19, 20)
+STRIDE: Final = 6
 DYNAMO_OPSETS: Final = (11, 17, 18, 20, 21, 22, 23)
 GROUPS: Final = (
     *(f"torchscript {what} {kind}" for what in ("matrix", "options", "cells") for kind in KINDS),
@@ -62,7 +65,7 @@ FINDINGS: Final[dict[str, dict[str, str]]] = {
 }
 
 
-def cases(group: str) -> list[Any]:
+def every_case(group: str) -> list[Any]:
     from torch_exports import cases as known
 
     exporter, what, *kind = group.split()
@@ -84,6 +87,32 @@ def cases(group: str) -> list[Any]:
     if exporter == "torchscript":
         return list(made)
     return [case if case.name in known.OPEN_STEPS else case.with_fixed_steps() for case in made]
+
+
+@cache
+def chosen(exporter: str, what: str) -> frozenset[tuple[str, str]]:
+    """Return a share of the cases of several kinds of cells, as groups and names: none of a name is left out.
+
+    Of each kind there is a case of each verdict of the tables.
+    """
+    groups = [group for group in GROUPS if group.split()[:2] == [exporter, what]]
+    every = [(group, case.name) for group in groups for case in every_case(group)]
+    tables = (REFUSED[exporter], UNSOUND[exporter], FINDINGS[exporter])
+
+    def verdicts(pair: tuple[str, str]) -> tuple[str | None, ...]:
+        return (pair[0], *(said(table, *pair) for table in tables))
+
+    return frozenset(
+        (
+            *share(every, STRIDE, name=" ".join, group=itemgetter(1)),
+            *share(every, STRIDE, name=" ".join, group=verdicts),
+        )
+    )
+
+
+def cases(group: str) -> list[Any]:
+    exporter, what, *kind = group.split()
+    return [case for case in every_case(group) if not kind or (group, case.name) in chosen(exporter, what)]
 
 
 @cache

@@ -10,6 +10,7 @@ from conformance.check import Status, Task
 from conformance.corpus import CaseRef, find_cases
 from conformance.pool import Pool
 from conformance.report import details, has_failures, read_baseline
+from support.share import share
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,6 +21,7 @@ EVERY: Final = 25
 SOME: Final = REFS[::EVERY]
 MODELS: Final = [ref for ref in REFS if ref.kind == "model"]
 PARTS: Final = 8
+STRIDE: Final = 20
 
 
 @pytest.fixture(scope="module")
@@ -49,5 +51,6 @@ def test_models(pool: Pool) -> None:
 @pytest.mark.parametrize("part", range(PARTS))
 def test_the_other_cases(pool: Pool, part: int) -> None:
     others = [ref for index, ref in enumerate(REFS) if index % EVERY and ref.kind != "model"]
+    others = share(others, STRIDE, name=lambda ref: ref.id, group=lambda ref: ref.group)
     size = -(-len(others) // PARTS)  # of cases in a row, which share files
     held(pool, others[part * size : (part + 1) * size])

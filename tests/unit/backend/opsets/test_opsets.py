@@ -9,6 +9,7 @@ import pytest
 from conformance.oracle import OracleRun, run_oracle
 from onnx import parser
 from support.opset_cases import Spelling, spellings
+from support.share import share
 
 from caffe2_backend import Predictor, to_netdef
 from caffe2_backend.onnx_backend import prepare
@@ -25,6 +26,7 @@ ADAPTED = sorted((legacy.rules.operators | meaning.rules.operators) - {"Scan"})
 CONVERTED = ("Clip", "Pad", "ReduceSum", "Slice", "Softmax", "Squeeze", "TopK")
 # From here on models are read as they are, and onnxruntime lacks some operators.
 UNCONVERTED = 21
+STRIDE = 8
 
 
 def original(spelling: Spelling, opset: int) -> Any:
@@ -68,17 +70,22 @@ def test_what_has_an_adapter(operator: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("operator", BY_OPERATOR)
 def test_each_side_of_each_change(operator: str) -> None:
-    for spelling in BY_OPERATOR[operator]:
-        for opset in spelling.opsets():
-            if opset != spelling.first or operator not in ADAPTED:  # which is tested above
-                check(spelling, opset)
+    sides = [
+        (spelling, opset)
+        for spelling in BY_OPERATOR[operator]
+        for opset in spelling.opsets()
+        if opset != spelling.first or operator not in ADAPTED  # which is tested above
+    ]
+    for spelling, opset in share(sides, STRIDE, name=lambda side: f"{side[0].node} {side[0].first} {side[1]}"):
+        check(spelling, opset)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("within", ["If", "function"])
 @pytest.mark.parametrize("operator", sorted({*ADAPTED, *CONVERTED}))
 def test_in_bodies(operator: str, within: str) -> None:
-    for spelling in BY_OPERATOR[operator]:
+    every = BY_OPERATOR[operator]
+    for spelling in share(every, STRIDE, name=lambda spelling: f"{spelling.node} {spelling.first} {within}"):
         check(spelling, spelling.first, within)
 
 
