@@ -1,15 +1,17 @@
 """Eliminate common subexpressions of an ONNX graph, as ``onnx_ir`` does, in less time.
 
-Unlike its pass, this one returns what it replaced.
+Unlike its pass, this one goes into bodies, and returns what it replaced.
 """
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Hashable, Mapping
 from typing import Any, Final
 
 import onnx_ir as ir
 
+from caffe2_frontend.interop.bodies import bodies
 from caffe2_frontend.interop.operators import RANDOM
 
 # Tensors with more elements are weights: they are not compared.
@@ -18,14 +20,27 @@ _LISTS: Final = frozenset({ir.AttributeType.INTS, ir.AttributeType.FLOATS, ir.At
 _BODIES: Final = frozenset({ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS})
 
 
-def eliminate_common_nodes(graph: ir.Graph) -> dict[ir.Value, ir.Value]:
-    """Remove the nodes of a graph that compute what an earlier one computes. Bodies are not changed.
+def eliminate_common_nodes(
+    graph: ir.Graph, outer: ChainMap[Hashable, ir.Node] | None = None
+) -> dict[ir.Value, ir.Value]:
+    """Remove the nodes of a graph and its bodies that compute what an earlier one, of enclosing graphs too, computes.
 
-    Returns the values that were replaced, each with the value in its place.
+    A node that makes an output of a body stays: it must be one of the body's own.
+
+    Args:
+        graph: the graph.
+        outer: the nodes of enclosing graphs so far, by what they compute; None for the graph of a model.
+
+    Returns:
+        The values that were replaced, each with the value in its place.
     """
-    first: dict[Hashable, ir.Node] = {}
+    first: ChainMap[Hashable, ir.Node] = ChainMap() if outer is None else outer.new_child()
     replaced: dict[ir.Value, ir.Value] = {}
     for node in graph:
+        for body in bodies(node):
+            replaced |= eliminate_common_nodes(body, first)
+        if outer is not None and any(value.is_graph_output() for value in node.outputs):
+            continue
         attributes = compared_attributes(node) if node.attributes else ()
         if attributes is None or (node.op_type in RANDOM and not node.domain):
             continue

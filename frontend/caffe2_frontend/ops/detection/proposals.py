@@ -12,7 +12,6 @@ from caffe2_frontend.emit.arithmetic import add, mul, reciprocal
 from caffe2_frontend.emit.loop_concat import loop_concat
 from caffe2_frontend.emit.operand_checks import require_rank
 from caffe2_frontend.emit.shapes import Size, cast, product, reshape, size, sizes, unsqueeze, vector
-from caffe2_frontend.emit.subgraphs import branch
 from caffe2_frontend.interop.types import FLOAT, TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
@@ -78,8 +77,7 @@ def generate_proposals(op: Op) -> tuple[Value, ...]:
 
     Scores are [N, A, H, W], deltas [N, A * 4, H, W], anchors [A, 4] (5 if rotated), rois [k, 5] (6) with the index of
     the image first. The arguments are spatial_scale=1/16, pre_nms_topN=6000, post_nms_topN=300, nms_thresh=0.7,
-    min_size=16 and those of :func:`box_arguments`. Where the width of the anchors is unknown at conversion, an If
-    selects between upright and rotated boxes.
+    min_size=16 and those of :func:`box_arguments`. The width of the anchors must be known at conversion.
     """
     op.args.ignore("correct_transform_coords")
     for value, (what, rank) in zip(op.inputs, _OPERANDS, strict=True):
@@ -91,16 +89,9 @@ def generate_proposals(op: Op) -> tuple[Value, ...]:
     dims = op.static_dim(op.input(3), 1)
     if dims is not None and dims not in (4, 5):
         op.unsupported(f"anchors must have 4 or 5 columns, not {dims}", code="invalid-operands")
-    if dims is not None:
-        return tuple(_proposals(op, rotated=dims == 5))
-    upright = op.emit("Equal", op.emit("Shape", op.input(3), start=1, end=2), op.const([4], np.int64))
-    results = branch(
-        op,
-        op.emit("Squeeze", upright),
-        lambda inside: _proposals(inside, rotated=False),
-        lambda inside: _proposals(inside, rotated=True),
-    )
-    return tuple(results)
+    if dims is None:
+        op.needs_shape("the number of columns of the anchors, 4 or 5 if boxes are rotated, is unknown")
+    return tuple(_proposals(op, rotated=dims == 5))
 
 
 def _proposals(op: Op, *, rotated: bool) -> list[Value]:

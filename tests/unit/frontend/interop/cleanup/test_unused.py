@@ -10,6 +10,7 @@ import onnx_ir as ir
 import pytest
 from onnx_ir.passes import common
 
+from caffe2_frontend.interop.bodies import bodies
 from caffe2_frontend.interop.cleanup.common_nodes import eliminate_common_nodes
 from caffe2_frontend.interop.cleanup.unused import remove_unused
 
@@ -23,7 +24,7 @@ GRAPHS: Final = {
     " y, m, v = BatchNormalization <training_mode = 1> (x, s, s, s, s) }",
     "inference": "g (float[N, 3] x, float[3] s) => (y) { y = BatchNormalization <training_mode = 0> (x, s, s, s, s) }",
     "empty inputs": 'g (float[N, 3] x, float[3] s) => (y) { y = Clip(x, "", "") }',
-    "bodies": "g (float[N] x, bool c) => (y) { e = Exp(x) y = If (c) <then_branch = a () => (r) { u = Exp(x) "
+    "bodies": "g (float[N] x, bool c) => (y) { e = Exp(x) y = If (c) <then_branch = a () => (r) { u = Abs(x) "
     "r = Neg(x) }, else_branch = b () => (r) { r = Relu(e) q, m = Dropout(e) }> }",
     "common": "g (float[N] x) => (y, z) { a = Elu <alpha = 1.5> (x) b = Elu <alpha = 1.5> (x) c = Elu(x) d = Add(a, b) "
     "e = Add(b, a) y = Add(d, e) z = Sub(c, c) }",
@@ -68,3 +69,14 @@ def test_what_was_replaced_is_returned() -> None:
     assert {old.name: new.name for old, new in replaced.items()} == {"b": "a", "d": "c"}
     assert [node.op_type for node in model.graph] == ["Exp", "Neg", "Mul"]
     assert all(node.graph is None for node in nodes if node not in list(model.graph))
+
+
+def test_bodies_read_what_enclosing_graphs_compute_and_make_their_outputs() -> None:
+    text = """g (float[N] x, bool c) => (y) { e = Exp(x) y = If (c) <then_branch = a () => (r) {
+        u = Exp(x) v = Neg(u) w = Neg(e) r = Add(v, w) }, else_branch = b () => (s) { s = Exp(x) }> }"""
+    model = ir.from_proto(onnx.parser.parse_model(HEAD + text))
+    replaced = eliminate_common_nodes(model.graph)
+    assert {old.name: new.name for old, new in replaced.items()} == {"u": "e", "w": "v"}
+    then, otherwise = bodies(model.graph[1])
+    assert [[value.name for value in node.inputs] for node in then] == [["e"], ["v", "v"]]
+    assert [node.op_type for node in otherwise] == ["Exp"]

@@ -25,6 +25,12 @@ def test_operands_of_other_ranks_are_refused(name: str) -> None:
         )
 
 
+def test_the_columns_of_anchors_decide_whether_boxes_are_rotated() -> None:
+    inputs: Specs = {name: ("float32", (None,) * rank) for name, rank in RANKS.items()}
+    with pytest.raises(ConversionError, match="the number of columns of the anchors"):
+        export(operator("GenerateProposals", list(RANKS), ["rois", "probs"]), inputs)
+
+
 @pytest.mark.parametrize(
     ("op", "message"),
     [
