@@ -51,10 +51,27 @@ def vector(op: Op, values: Sequence[Size]) -> Value:
         if known:
             parts.append(op.const(known, np.int64))
             known = []
+        elif parts and (joined := _join_sizes(op, parts[-1], value)) is not None:
+            parts.pop()
+            value = joined
         parts.append(value)
     if known or not parts:
         parts.append(op.const(known, np.int64))
     return parts[0] if len(parts) == 1 else op.emit("Concat", *parts, axis=0)
+
+
+def _join_sizes(op: Op, first: Value, second: Value) -> Value | None:
+    """Return the sizes of consecutive axes of one value by one Shape; None if the two vectors are not such sizes."""
+    nodes = [value.producer() for value in (first, second)]
+    if any(node is None or standard_type(node) != "Shape" for node in nodes):
+        return None
+    (x, start, middle), (y, next_start, end) = (_measured(node) for node in nodes if node is not None)
+    return op.emit("Shape", x, start=start, end=end) if x is y and middle == next_start and end is not None else None
+
+
+def _measured(node: ir.Node) -> tuple[Value | None, int, int | None]:
+    """Return what a Shape measures, and its bounds."""
+    return node.inputs[0], node.attributes.get_int("start", 0), node.attributes.get_int("end", None)
 
 
 def size_vector(op: Op, x: Value, axis: int) -> Value:
