@@ -11,8 +11,8 @@ from caffe2_frontend.emit.arithmetic import reshape_like, scalar
 from caffe2_frontend.emit.operand_checks import require_dtype, require_equal
 from caffe2_frontend.emit.reductions import sum_axes, wrapping_sum
 from caffe2_frontend.emit.selection import true_indices
-from caffe2_frontend.emit.shapes import known_size, sizes, unsqueeze, vector
-from caffe2_frontend.lowering.op import Op, Value
+from caffe2_frontend.emit.shapes import known_size, sizes, squeeze, unsqueeze, vector
+from caffe2_frontend.lowering.op import Op, Value, merge_shapes
 
 
 def broadcast_operands(op: Op) -> tuple[Value, Value]:
@@ -115,13 +115,26 @@ def sum_to(op: Op, x: Value, like: Value) -> Value:
     start = rank - rank_like
     pairs = list(enumerate(zip(op.shape(x)[start:], op.shape(like), strict=True), start))
     certain = [*range(start), *(axis for axis, (dim, small) in pairs if small == 1 and dim != 1)]
+    leading = list(range(start))
     if all(small == 1 or _is_same(dim, small) for _, (dim, small) in pairs):
-        summed = sum_axes(op, x, certain, keep=True)
+        keep = certain != leading
+        summed = sum_axes(op, x, certain, keep=keep)
+        summed = squeeze(op, summed, leading) if keep else summed
     else:
         is_one = op.emit("Equal", vector(op, [*[1] * start, *sizes(op, like)]), op.const([1], np.int64))
         axes = true_indices(op, is_one)
         summed = wrapping_sum(op, x, lambda part: op.emit("ReduceSum", part, axes, keepdims=1, noop_with_empty_axes=1))
-    return reshape_like(op, summed, like)
+        summed.shape = ir.Shape([None] * rank)
+        summed = squeeze(op, summed, leading)
+    if summed is not x and like.shape is not None:
+        summed.shape = merge_shapes(summed.shape, like.shape)
+    return summed
+
+
+def sum_to_operand(op: Op, x: Value, aligned: Value, operand: Value) -> Value:
+    """Sum ``x`` as :func:`sum_to` to an operand that :func:`align_dims` aligned; [operand]."""
+    summed = sum_to(op, x, aligned)
+    return summed if aligned is operand else reshape_like(op, summed, operand)
 
 
 def _is_same(dim: int | ir.SymbolicDim, other: int | ir.SymbolicDim) -> bool:

@@ -52,8 +52,8 @@ def vector(op: Op, values: Sequence[Size]) -> Value:
             parts.append(op.const(known, np.int64))
             known = []
         elif parts and (joined := _join_sizes(op, parts[-1], value)) is not None:
-            parts.pop()
-            value = joined
+            parts[-1] = joined
+            continue
         parts.append(value)
     if known or not parts:
         parts.append(op.const(known, np.int64))

@@ -9,8 +9,8 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
-from caffe2_frontend.emit.arithmetic import binary, div, mul, reshape_like, scalar, sqrt, square, sub
-from caffe2_frontend.emit.broadcast import align_dims, broadcast_axis, sum_to
+from caffe2_frontend.emit.arithmetic import binary, div, mul, scalar, sqrt, square, sub
+from caffe2_frontend.emit.broadcast import align_dims, broadcast_axis, sum_to_operand
 from caffe2_frontend.emit.operand_checks import INDICES, NUMBERS, REALS, require_dtype, require_rank, takes
 from caffe2_frontend.emit.reductions import mean_of_all, reduce_all, reduce_axes, reduce_each_row, sum_axes
 from caffe2_frontend.emit.shapes import (
@@ -218,7 +218,7 @@ def sum_like(op: Op) -> Value:
     if not 0 <= start <= rank - rank_like and any(isinstance(d, int) and d != 1 for d in op.shape(like)):
         reason = f"the second operand's rank ({rank_like}) must fit into that of X ({rank}) from axis {axis} on"
         op.unsupported(reason, code="invalid-operands")
-    return reshape_like(op, sum_to(op, x, align_dims(op, x, like, axis)), like)
+    return sum_to_operand(op, x, align_dims(op, x, like, axis), like)
 
 
 def _unless_empty(op: Op, y: Value, x: Value, axes: Sequence[int], value: float) -> Value:

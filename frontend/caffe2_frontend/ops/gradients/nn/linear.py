@@ -9,7 +9,7 @@ from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.arithmetic import aligned, known_equal, mul, reshape_like
 from caffe2_frontend.emit.operand_checks import REALS, takes
 from caffe2_frontend.emit.reductions import reduce_axes
-from caffe2_frontend.emit.shapes import cast, flatten, known_size, reshape, size
+from caffe2_frontend.emit.shapes import flatten, known_size, reshape, size
 from caffe2_frontend.interop.types import TensorInfo, of_rank
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
@@ -43,23 +43,15 @@ def fully_connected_gradient(op: Op) -> tuple[Value, ...]:
         matrix = reshape(op, w, [size(op, rows, 1), columns])
     dy = dy if op.rank(dy) == 2 and axis == 1 else reshape(op, dy, [size(op, rows, 0), columns])
     left, right = (rows, dy) if transposed else (dy, rows)
-    dw = reshape_like(op, op.emit("Gemm", left, right, transA=1), w)
-    db = _bias_gradient(op, dy, w)
+    dw = op.emit("Gemm", left, right, transA=1, shape=matrix.shape)
+    dw = dw if matrix is w else reshape_like(op, dw, w)
+    db = reduce_axes(op, "ReduceSum", dy, [0])
     if not op.wants(2):
         return dw, db
     if not transposed and axis == op.rank(x) - 1 and _have_equal_rows(x, of_y):
         return dw, db, op.emit("MatMul", of_y, matrix)
-    dx = op.emit("Gemm", dy, matrix, transB=1 if transposed else None)
-    return dw, db, reshape_like(op, dx, x)
-
-
-def _bias_gradient(op: Op, dy: Value, w: Value) -> Value:
-    """Return the sum of the rows of dY, or zeros if W has no elements: Caffe2 adds no rows where X has no columns."""
-    total = reduce_axes(op, "ReduceSum", dy, [0])
-    if known_size(op, w):
-        return total
-    has_weights = cast(op, op.emit("Size", w), ir.DataType.BOOL)
-    return op.emit("Where", has_weights, total, op.const(0, total))
+    dx = op.emit("Gemm", dy, matrix, transB=1 if transposed else None, shape=rows.shape)
+    return dw, db, dx if rows is x else reshape_like(op, dx, x)
 
 
 def _have_equal_rows(x: Value, dy: Value) -> bool:

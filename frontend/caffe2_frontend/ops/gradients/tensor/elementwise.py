@@ -11,7 +11,7 @@ from typing import Final
 import onnx_ir as ir
 
 from caffe2_frontend.emit.arithmetic import div, mul, reshape_like, scalar, total
-from caffe2_frontend.emit.broadcast import align_dims, broadcast_axis, require_same_shape, sum_to
+from caffe2_frontend.emit.broadcast import align_dims, broadcast_axis, require_same_shape, sum_to, sum_to_operand
 from caffe2_frontend.emit.operand_checks import NUMBERS, REALS, require_dtype, require_rank, takes
 from caffe2_frontend.emit.shapes import cast, unsqueeze
 from caffe2_frontend.interop.types import TensorInfo
@@ -39,7 +39,7 @@ def sum_gradient(op: Op) -> tuple[Value, Value]:
     dc, a, b = (op.input(index) for index in range(3))
     aligned = _aligned(op, dc, a, b)
     db = dc if op.type == "AddGradient" else op.emit("Neg", dc)
-    return sum_to(op, dc, a), reshape_like(op, sum_to(op, db, aligned), b)
+    return sum_to(op, dc, a), sum_to_operand(op, db, aligned, b)
 
 
 @family.converts("MulGradient")
@@ -51,8 +51,7 @@ def product_gradient(op: Op) -> tuple[Value, Value]:
     """
     dc, a, b = (op.input(index) for index in range(3))
     aligned = _aligned(op, dc, a, b)
-    db = sum_to(op, mul(op, dc, a), aligned)
-    return sum_to(op, mul(op, dc, aligned), a), reshape_like(op, db, b)
+    return sum_to(op, mul(op, dc, aligned), a), sum_to_operand(op, mul(op, dc, a), aligned, b)
 
 
 @family.converts("DivGradient")
@@ -71,7 +70,7 @@ def quotient_gradient(op: Op) -> tuple[Value, Value]:
     aligned = _aligned(op, dc, a, b)
     per_a = div(op, dc, aligned)
     per_b = op.emit("Neg", div(op, mul(op, dc, c), aligned))
-    return sum_to(op, per_a, a), reshape_like(op, sum_to(op, per_b, aligned), b)
+    return sum_to(op, per_a, a), sum_to_operand(op, per_b, aligned, b)
 
 
 @family.converts("MaxGradient", "MinGradient", expects=_FLOATS)
