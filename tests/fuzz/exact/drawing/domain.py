@@ -62,7 +62,8 @@ _WITH_ELEMENTS: Final = _by_type(
         "{Float|Half|HalfFloat}ToFused{2|4|8}Bit{|Fake}RowwiseQuantized{|HalfScaleBias}": (),
         "FloatToRowwiseQuantized8Bits SpatialSoftmaxWithLoss": (),
         "{|Int8}Reshape Gather BatchGather BatchGatherGradient ScatterWeightedSum SparseToDense": (0,),
-        "FC{|Transposed}Gradient Conv{|1D|2D|3D}{|Gradient} ConvTranspose{|Gradient} ConvRelu Int8Conv{|Relu|Transpose}": (1,),
+        "FC{|Transposed}Gradient": (1,),
+        "Conv{|1D|2D|3D}{|Gradient} ConvTranspose{|Gradient} ConvRelu Int8Conv{|Relu|Transpose}": (1,),
     }
 )
 # The operand with indices, the one that they are for, and its axis: of most of these only a build of Caffe2 for
