@@ -58,11 +58,18 @@ def gather(op: Op, value: Value, axis: int, indices: Value) -> Value:
 
 def reverse(op: Op, value: Value, axis: int, size: Size) -> Value:
     """Return a value whose axis, of the given size, runs from its end to its start."""
+    return reverser(op, axis, size)(value)
+
+
+def reverser(op: Op, axis: int, size: Size) -> Callable[[Value], Value]:
+    """Return what reverses an axis, of the given size, of values."""
     known = known_size(size)
     if known is not None and known <= MAX_FOLDED:
-        return gather(op, value, axis, op.const(np.arange(known - 1, -1, -1), INT64))
-    end = op.const([-1], INT64)
-    return gather(op, value, axis, op.emit("Range", as_value(op, size) + end, end, end))
+        order = op.const(np.arange(known - 1, -1, -1), INT64)
+    else:
+        end = op.const([-1], INT64)
+        order = op.emit("Range", as_value(op, size) + end, end, end)
+    return lambda value: gather(op, value, axis, order)
 
 
 def append_element(op: Op, value: Value, axis: int, filler: float) -> Value:

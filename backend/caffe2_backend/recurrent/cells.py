@@ -15,7 +15,7 @@ from caffe2_backend.lowering.family import Family
 from caffe2_backend.lowering.op import Op
 from caffe2_backend.lowering.value import Value
 from caffe2_backend.recurrent.network import recurrent_network
-from caffe2_backend.recurrent.sequence_lengths import length_mask, reversed_steps
+from caffe2_backend.recurrent.sequence_lengths import length_mask, reversal
 from caffe2_frontend.interop.operators import ALPHAS, PLAIN_ACTIVATIONS, RECURRENT, Recurrence
 from caffe2_frontend.interop.types import FLOAT
 
@@ -23,6 +23,8 @@ family = Family("recurrent")
 
 Function = Callable[[Op, Value], Value]
 
+# The gates of LSTMUnit and GRUUnit by their index among those of ONNX.
+_UNIT_ORDER: Final = {"LSTM": (0, 2, 1, 3), "GRU": (1, 0, 2)}
 _WITH_BOTH: Final = {"HardSigmoid": (0.2, 0.5), "Affine": (1.0, 0.0), "ScaledTanh": (1.0, 1.0)}
 
 
@@ -39,7 +41,7 @@ class _Direction:
     input_forget: bool = False
     linear_before_reset: bool = False
     lengths: Value | None = None
-    unit: bool = False  # whether the gates are in the order of an LSTMUnit, which computes the step
+    unit: bool = False  # whether the gates are in the order of an LSTMUnit or GRUUnit, which computes the step
 
 
 @family.converts("LSTM", "GRU", "RNN")
@@ -70,21 +72,22 @@ def recurrent(op: Op) -> tuple[Value | None, ...]:
     rows: list[Value] = []
     lasts: list[list[Value]] = [[] for _ in range(kind.states)]
     mask = None if lengths is None or not op.wants(0) else length_mask(op, x, lengths)
+    reverse_steps = reversal(op, x, lengths) if True in directions else None
     for d, is_reverse in enumerate(directions):
         input_bias, bias = _biases(op, d, len(kind.gates) * hidden)
         weights, recurrence, peepholes = _of_direction(op, 1, d), _of_direction(op, 2, d), _peepholes(op, d, hidden)
         parameters = [weights, recurrence, input_bias, bias]
-        unit = _is_unit(op, d, parameters, clip=clip, forget=forget)
+        unit = _is_unit(op, kind, d, parameters, clip=clip, forget=forget)
         if unit:
             weights, recurrence, input_bias, bias = (_in_unit_order(op, each) for each in parameters)
         part = _Direction(recurrence, bias, hidden, functions[d], clip, peepholes, forget, linear, lengths, unit)
-        sequence = reversed_steps(op, x, lengths) if is_reverse else x
+        sequence = reverse_steps(x) if reverse_steps and is_reverse else x
         projected = op.emit("FC", sequence, weights, input_bias, axis=2)
         initial = [_initial(op, 5 + i, d, hidden, batch_first=batch_first) for i in range(kind.states)]
         runs = recurrent_network(op, [projected], initial, partial(_STEPS[op.type], op, part))
         if op.wants(0):
             made = runs[0].all if mask is None else runs[0].all * mask
-            made = reversed_steps(op, made, lengths) if is_reverse else made
+            made = reverse_steps(made) if reverse_steps and is_reverse else made
             rows.append(op.emit("ExpandDims", made, dims=[1]))
         for i, (state, run) in enumerate(zip(lasts, runs, strict=True)):
             if op.wants(i + 1):
@@ -108,19 +111,22 @@ def _of_direction(op: Op, index: int, direction: int) -> Value:
     return op.emit("Squeeze", slice_axis(op, op.require(operand, FLOAT), 0, direction, direction + 1), dims=[0])
 
 
-def _is_unit(op: Op, direction: int, parameters: Sequence[Value], *, clip: float, forget: bool) -> bool:
-    """Whether an LSTMUnit computes the steps of a direction, whose parameters must be known to be put in its order."""
-    names = [name.lower() for name in op.args.texts("activations", default=())][3 * direction :][:3]
-    plain = not names or tuple(names) == ("sigmoid", "tanh", "tanh")
-    known = all(value.array is not None and len(value.array) % 4 == 0 for value in parameters)
-    return op.type == "LSTM" and plain and not clip and not forget and not op.has_input(7) and known
+def _is_unit(
+    op: Op, kind: Recurrence, direction: int, parameters: Sequence[Value], *, clip: float, forget: bool
+) -> bool:
+    """Whether a unit of Caffe2 computes the steps of a direction, whose known parameters are put in its order."""
+    count, names = len(kind.activations), [name.lower() for name in op.args.texts("activations", default=())]
+    plain = not names or names[count * direction :][:count] == [name.lower() for name in kind.activations]
+    known = all(value.array is not None and len(value.array) % len(kind.gates) == 0 for value in parameters)
+    return op.type in _UNIT_ORDER and plain and not clip and not forget and not op.has_input(7) and known
 
 
 def _in_unit_order(op: Op, parameter: Value) -> Value:
-    """Return the gates of an LSTM's parameter, [4*H, ...], which is known, in the order of an LSTMUnit."""
+    """Return the gates of a parameter [gates*H, ...], which is known, in the order of a unit."""
     assert parameter.array is not None
-    input_, output, forget, candidate = np.split(parameter.array, 4)
-    return op.const(np.concatenate([input_, forget, output, candidate]), FLOAT)
+    order = _UNIT_ORDER[op.type]
+    gates = np.split(parameter.array, len(order))
+    return op.const(np.concatenate([gates[index] for index in order]), FLOAT)
 
 
 def _biases(op: Op, direction: int, width: int) -> tuple[Value, Value]:
@@ -214,6 +220,8 @@ def _rnn(op: Op, part: _Direction, rows: Sequence[Value], states: Sequence[Value
 
 def _gru(op: Op, part: _Direction, rows: Sequence[Value], states: Sequence[Value], timestep: Value) -> list[Value]:
     """Return the new state. The gates are in the order update, reset, candidate."""
+    if part.unit:
+        return [_gru_unit(op, part, rows[0], states[0], timestep)]
     f, g = part.functions
     (row,), (h,), size = rows, states, part.hidden
     x_update, x_reset, x_candidate = op.emit("Split", row, outputs=3, axis=2)
@@ -228,6 +236,32 @@ def _gru(op: Op, part: _Direction, rows: Sequence[Value], states: Sequence[Value
         h_candidate = op.emit("FC", reset * h, weights[2], bias[2], axis=2)
     candidate = g(op, _clipped(op, part, x_candidate + h_candidate))
     return [_kept(op, part, timestep, (1.0 - update) * candidate + update * h, h)]
+
+
+def _gru_unit(op: Op, part: _Direction, row: Value, h: Value, timestep: Value) -> Value:
+    """Return the new state by a GRUUnit, whose gates are reset, update and candidate; it does not read the first."""
+    width = 2 * part.hidden
+    sizes = [width, part.hidden]
+    x_gates, x_candidate = op.emit("Split", row, outputs=2, axis=2, split=sizes)
+    if part.linear_before_reset:
+        total = op.emit("FC", h, part.recurrence, part.bias, axis=2)
+        h_gates, h_candidate = op.emit("Split", total, outputs=2, axis=2, split=sizes)
+        gates = x_gates + h_gates
+        h_candidate = _reset_gate(op, part, gates) * h_candidate
+    else:
+        of_gates, of_candidate = (
+            [slice_axis(op, each, 0, start, end) for each in (part.recurrence, part.bias)]
+            for start, end in ((0, width), (width, width + part.hidden))
+        )
+        gates = x_gates + op.emit("FC", h, *of_gates, axis=2)
+        h_candidate = op.emit("FC", _reset_gate(op, part, gates) * h, *of_candidate, axis=2)
+    lengths = [] if part.lengths is None else [part.lengths]
+    gates = concat(op, [gates, x_candidate + h_candidate], 2)
+    return op.emit("GRUUnit", h, gates, *lengths, timestep, sequence_lengths=len(lengths))
+
+
+def _reset_gate(op: Op, part: _Direction, gates: Value) -> Value:
+    return op.emit("Sigmoid", slice_axis(op, gates, 2, 0, part.hidden))
 
 
 def _lstm(op: Op, part: _Direction, rows: Sequence[Value], states: Sequence[Value], timestep: Value) -> list[Value]:

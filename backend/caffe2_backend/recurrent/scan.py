@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from caffe2_backend.emit.loops import LoopBody, emit_loop
-from caffe2_backend.emit.selection import gather, transpose
+from caffe2_backend.emit.selection import gather, reverse, transpose
 from caffe2_backend.emit.shapes import arange, dim_of
 from caffe2_backend.lowering.family import Family
 from caffe2_backend.lowering.op import Op
@@ -16,7 +16,6 @@ from caffe2_backend.lowering.types import UNDEFINED
 from caffe2_backend.lowering.value import Value
 from caffe2_backend.recurrent.network import recurrent_network
 from caffe2_backend.recurrent.rows import Plan, plan_rows
-from caffe2_backend.recurrent.sequence_lengths import reversed_steps
 from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
 from caffe2_frontend.interop.types import FLOAT, INT64
 
@@ -53,7 +52,7 @@ class _Sequence:
         rank = 0 if self.operand.shape is None else len(self.operand.shape)
         axis = self.way.axis
         value = transpose(op, self.value(op), [axis, *range(axis), *range(axis + 1, rank)])
-        return reversed_steps(op, value, None) if self.way.backward else value
+        return reverse(op, value, 0, dim_of(op, value, 0)) if self.way.backward else value
 
     def emit_row(self, op: Op, number: Value, last: Value | None) -> None:
         """Emit the row of a step under its name in the body; its number, and that of the last step, are int64 [1]."""
@@ -111,7 +110,7 @@ def scan(op: Op) -> tuple[Value, ...]:
     for i, way in enumerate(parts.outputs, held):
         element = parts.body.outputs[i]
         rank = way.axis + 1 if element.shape is None else len(element.shape) + 1
-        value = reversed_steps(op, made[i], None) if way.backward else made[i]
+        value = reverse(op, made[i], 0, dim_of(op, made[i], 0)) if way.backward else made[i]
         made[i] = transpose(op, value, [*range(1, way.axis + 1), 0, *range(way.axis + 1, rank)])
     return tuple(made)
 

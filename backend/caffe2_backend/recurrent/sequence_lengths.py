@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from caffe2_backend.emit.selection import gather, reverse
-from caffe2_backend.emit.shapes import arange, dim_of
+from collections.abc import Callable
+
+from caffe2_backend.emit.selection import reverser
+from caffe2_backend.emit.shapes import arange, dim_of, dims_of
 from caffe2_backend.lowering.op import Op
 from caffe2_backend.lowering.value import Value
-from caffe2_frontend.interop.types import FLOAT, INT32, INT64
+from caffe2_frontend.interop.types import FLOAT, INT32
 
 
 def length_mask(op: Op, sequence: Value, lengths: Value) -> Value:
@@ -15,21 +17,11 @@ def length_mask(op: Op, sequence: Value, lengths: Value) -> Value:
     return op.emit("ExpandDims", (steps < lengths).cast(FLOAT), dims=[2])
 
 
-def reversed_steps(op: Op, sequence: Value, lengths: Value | None) -> Value:
-    """Return the steps of [T, N, D] in reverse order, of each sequence those within its length; the others stay.
+def reversal(op: Op, sequence: Value, lengths: Value | None = None) -> Callable[[Value], Value]:
+    """Return what reverses the steps of sequences [T, N, D] of as many steps as the given one.
 
-    Step t of a sequence of length n comes from n - 1 - t if t < n, else from t. With [T, N] flattened that is row
-    source * N + batch.
+    With ``lengths`` those within the length of each sequence; the others stay.
     """
-    total = dim_of(op, sequence, 0)
-    if lengths is None:
-        return reverse(op, sequence, 0, total)
-    steps = arange(op, total)
-    rows, ends = steps.reshape([-1, 1]), op.emit("Cast", lengths, to=INT64)
-    is_inside = (rows < ends).cast(INT64)
-    mirrored = ends - op.const([1], INT64) - rows
-    source = rows + is_inside * (mirrored - rows)
-    count = dim_of(op, sequence, 1)
-    indices = (source * count + arange(op, count)).reshape([-1])
-    merged = op.emit("MergeDim", sequence)
-    return op.emit("ResizeLike", gather(op, merged, 0, indices), sequence)
+    if lengths is not None:
+        return lambda value: op.emit("ReversePackedSegs", value, lengths)
+    return reverser(op, 0, dim_of(op, sequence, 0) if sequence.shape is None else dims_of(op, sequence)[0])

@@ -127,7 +127,7 @@ def sum_to(op: Op, x: Value, like: Value) -> Value:
         summed.shape = ir.Shape([None] * rank)
         summed = squeeze(op, summed, leading)
     if summed is not x and like.shape is not None:
-        summed.shape = merge_shapes(summed.shape, like.shape)
+        summed.shape = merge_shapes(summed.shape, list(like.shape))
     return summed
 
 

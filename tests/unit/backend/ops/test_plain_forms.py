@@ -131,21 +131,39 @@ def test_moments_of_several_axes_have_their_dims() -> None:
             check("float[n,3,2] x", outputs, body, [{"x": np.arange(12, dtype=np.float32).reshape(2, 3, 2)}], head=head)
 
 
-def test_steps_of_an_lstm_are_units(random: RandomValues) -> None:
-    weights = {"w": (1, 16, 3), "r": (1, 16, 4), "b": (1, 32)}
+LSTM_STEP, GRU_STEP = "FC Add LSTMUnit", "Split FC Add Slice Sigmoid Mul FC Add Concat GRUUnit"
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize(
+    ("kind", "attributes", "step"),
+    [
+        ("LSTM", "", LSTM_STEP),
+        ("LSTM", ', direction = "bidirectional"', LSTM_STEP),
+        ("GRU", "", GRU_STEP),
+        ("GRU", ', direction = "reverse"', GRU_STEP),
+        ("GRU", ", linear_before_reset = 1", "Split FC Split Add Slice Sigmoid Mul Add Concat GRUUnit"),
+    ],
+)
+@pytest.mark.parametrize("lengths", ["", "l"])
+def test_steps_of_recurrent_layers_are_units(
+    random: RandomValues, kind: str, attributes: str, step: str, lengths: str
+) -> None:
+    gates, directions = {"LSTM": 4, "GRU": 3}[kind], 2 if "bidirectional" in attributes else 1
+    weights = {"w": (directions, gates * 4, 3), "r": (directions, gates * 4, 4), "b": (directions, gates * 8)}
     held = ", ".join(
         f"float{list(shape)} {name} = {{{', '.join(f'{n:.4f}' for n in random.numbers(*shape).ravel())}}}"
         for name, shape in weights.items()
     )
-    text = f'<ir_version: 10, opset_import: ["": 21]> g (float[t,n,3] x, int32[n] l) => (float y, float h) <{held}>'
-    model = parser.parse_model(f"{text} {{ y, h = LSTM<hidden_size = 4>(x, w, r, b, l) }}")
-    net = to_netdef(model)
-    (recurrent,) = (op for op in net.predict_net.op if op.type == "RecurrentNetwork")
-    (step,) = (arg.n for arg in recurrent.arg if arg.name == "step_net")
-    assert types(step) == "FC Add LSTMUnit"
-    assert not {"Slice", "Copy"} & set(types(net.predict_net).split()[:2])
-    feed = {"x": random.numbers(5, 3, 3), "l": np.array([5, 0, 2], np.int32)}
-    expected = OnnxSession(model.SerializeToString()).run_values(feed)
-    results = Predictor(net).run(feed)
-    for name, value in zip("yh", expected, strict=True):
-        np.testing.assert_allclose(results[name], value, rtol=1e-5, atol=1e-6)
+    body = f"y, h = {kind}<hidden_size = 4{attributes}>(x, w, r, b, {lengths})".replace(", )", ")")
+    inputs = "float[t,n,3] x" + (", int32[n] l" if lengths else "")
+    text = f'<ir_version: 10, opset_import: ["": 21]> g ({inputs}) => (float y, float h) <{held}> {{ {body} }}'
+    net = to_netdef(parser.parse_model(text))
+    steps = [arg.n for op in net.predict_net.op for arg in op.arg if arg.name == "step_net"]
+    assert [types(net) for net in steps] == [step] * directions
+    reversals = "ReversePackedSegs" if lengths else "Range"
+    count = types(net.predict_net).split().count(reversals)
+    assert count == (0 if "direction" not in attributes else 2 if lengths else 1)
+    feed = {"x": random.numbers(5, 3, 3)} | ({"l": np.array([5, 0, 2], np.int32)} if lengths else {})
+    with comparison() as check:
+        check(inputs, "float y, float h", body, [feed], head=f"<{held}>")
