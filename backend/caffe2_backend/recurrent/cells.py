@@ -16,6 +16,7 @@ from caffe2_backend.lowering.op import Op
 from caffe2_backend.lowering.value import Value
 from caffe2_backend.recurrent.network import recurrent_network
 from caffe2_backend.recurrent.sequence_lengths import length_mask, reversal
+from caffe2_frontend.interop.constants import is_part_of_zeros
 from caffe2_frontend.interop.operators import ALPHAS, PLAIN_ACTIVATIONS, RECURRENT, Recurrence
 from caffe2_frontend.interop.types import FLOAT
 
@@ -91,13 +92,19 @@ def recurrent(op: Op) -> tuple[Value | None, ...]:
             rows.append(op.emit("ExpandDims", made, dims=[1]))
         for i, (state, run) in enumerate(zip(lasts, runs, strict=True)):
             if op.wants(i + 1):
-                state.append(op.emit("Copy", run.last))
+                state.append(run.last)
     y = concat(op, rows, 1) if rows else None
-    ends = [concat(op, state, 0) if state else None for state in lasts]
     if batch_first:
         y = y and transpose(op, y, [2, 0, 1, 3])
-        ends = [end and transpose(op, end, [1, 0, 2]) for end in ends]
-    return (y, *ends)
+    return (y, *(_last(op, state, batch_first=batch_first) if state else None for state in lasts))
+
+
+def _last(op: Op, parts: Sequence[Value], *, batch_first: bool) -> Value:
+    """Return the last state of all directions in memory of its own."""
+    whole = concat(op, parts, 0)
+    if batch_first:
+        return transpose(op, whole, [1, 0, 2])
+    return op.emit("Copy", whole) if len(parts) == 1 else whole
 
 
 def _of_direction(op: Op, index: int, direction: int) -> Value:
@@ -147,9 +154,9 @@ def _peepholes(op: Op, direction: int, hidden: int) -> tuple[Value, ...]:
 
 
 def _initial(op: Op, index: int, direction: int, hidden: int, *, batch_first: bool) -> Value:
-    """Return the first value of a state, [1, N, H]; zeros of [H], which suit every batch, where it is missing."""
+    """Return the first value of a state, [1, N, H]; zeros of [H], for every batch, where it is missing or zero."""
     operand = op.optional(index)
-    if operand is None:
+    if operand is None or is_part_of_zeros(op.operand(index)):
         return op.const(np.zeros(op.bounded(hidden)), FLOAT)
     state = op.require(operand, FLOAT)
     state = transpose(op, state, [1, 0, 2]) if batch_first else state

@@ -12,8 +12,7 @@ import onnx_ir as ir
 
 from caffe2_frontend.emit.shapes import Size, size, size_vector, squeeze, transpose_matrix, unsqueeze, vector
 from caffe2_frontend.emit.subgraphs import Body
-from caffe2_frontend.interop.domains import standard_type
-from caffe2_frontend.interop.operators import OF_FIRST
+from caffe2_frontend.interop.constants import is_part_of_zeros
 from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.recurrent.algebra import WHOLE
 from caffe2_frontend.recurrent.match import Affine, Cell, Columns, NoMatchError
@@ -175,15 +174,8 @@ def emit_fused(
 
 
 def _is_zero(op: Op, value: Value) -> bool:
-    """Whether a state is a part of a tensor that is filled with zeros, as PyTorch writes initial states."""
-    filled, node = value, value.producer()
-    while node is not None and standard_type(node) in OF_FIRST and node.inputs[0] is not None:
-        filled = node.inputs[0]
-        node = filled.producer()
-    if node is None or standard_type(node) != "ConstantOfShape":
-        return False
-    fill = node.attributes.get("value")
-    if fill is not None and fill.as_tensor().numpy().any():
+    """Whether a state is known to be zeros."""
+    if not is_part_of_zeros(value):
         return False
     op.looks_behind(value)
     return True
