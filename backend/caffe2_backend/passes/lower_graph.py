@@ -24,6 +24,7 @@ from caffe2_frontend.interop.names import Names
 from caffe2_frontend.interop.types import Quantization
 
 _LISTED: Final = 3
+_OF_SIZES: Final = frozenset({"Cast", "Concat", "ConstantFill", "ExpandDims", "Gather", "Shape", "Slice", "Squeeze"})
 
 
 class LowerGraph(FunctionalPass[Import]):
@@ -45,6 +46,7 @@ class LowerGraph(FunctionalPass[Import]):
         lowering.initializers(graph.initializers.values(), net, location)
         net.op.extend(lowering.graph(graph, location))
         net.external_output.extend(str(value.name) for value in graph.outputs)
+        _drop_sizes(net)
         defaults = _read_defaults(state, lowering, net, location)
         _drop_unread(lowering, net)
         inputs = [str(value.name) for value in graph.inputs]
@@ -77,6 +79,19 @@ def _read_defaults(state: Import, lowering: Lowering, net: NetDef, location: Loc
     if state.demands_inputs:
         return []
     return [state.model.graph.initializers[name] for name in state.defaults if name in lowering.parameters]
+
+
+def _drop_sizes(net: NetDef) -> None:
+    """Remove operators that compute sizes, or tensors of them, that a converter had no need of."""
+    read, kept = {*net.external_output}, []
+    for op in reversed(net.op):
+        if op.type in _OF_SIZES and not op.domain and read.isdisjoint(op.output):
+            continue
+        kept.append(op)
+        read |= {*all_names(NetDef(op=[op]))}
+    if len(kept) < len(net.op):
+        del net.op[:]
+        net.op.extend(reversed(kept))
 
 
 def _drop_unread(lowering: Lowering, net: NetDef) -> None:
