@@ -167,3 +167,24 @@ def test_steps_of_recurrent_layers_are_units(
     feed = {"x": random.numbers(5, 3, 3)} | ({"l": np.array([5, 0, 2], np.int32)} if lengths else {})
     with comparison() as check:
         check(inputs, "float y, float h", body, [feed], head=f"<{held}>")
+
+
+def test_a_layer_starts_from_zeros_of_every_batch(random: RandomValues) -> None:
+    """PyTorch computes the shape of initial states; no operator is left of it."""
+    held = ", ".join(
+        f"float{list(shape)} {name} = {{{', '.join(f'{n:.4f}' for n in random.numbers(*shape).ravel())}}}"
+        for name, shape in {"w": (1, 12, 3), "r": (1, 12, 4)}.items()
+    )
+    body = (
+        "n = Shape<start = 1, end = 2>(x) s = Concat<axis = 0>(one, n, four) z = ConstantOfShape(s) "
+        "y, h = GRU<hidden_size = 4, linear_before_reset = 1>(x, w, r, , , z)"
+    )
+    held = f"<{held}, int64[1] one = {{1}}, int64[1] four = {{4}}>"
+    text = f'<ir_version: 10, opset_import: ["": 21]> g (float[t,n,3] x) => (float y, float h) {held} {{ {body} }}'
+    model = parser.parse_model(text)
+    net = to_netdef(model)
+    assert types(net.predict_net) == "FC RecurrentNetwork ExpandDims Copy"
+    feed = {"x": random.numbers(5, 2, 3)}
+    results = Predictor(net).run(feed)
+    for name, value in zip("yh", OnnxSession(model.SerializeToString()).run_values(feed), strict=True):
+        np.testing.assert_allclose(results[name], value, rtol=1e-5, atol=1e-6)
