@@ -61,9 +61,9 @@ def vector(op: Op, values: Sequence[Size]) -> Value:
 
 
 def _join_sizes(op: Op, first: Value, second: Value) -> Value | None:
-    """Return the sizes of consecutive axes of one value by one Shape; None if the two vectors are not such sizes."""
+    """Return the sizes of consecutive axes of one value by one Shape; None if they are others, or read."""
     nodes = [value.producer() for value in (first, second)]
-    if any(node is None or standard_type(node) != "Shape" for node in nodes):
+    if any(node is None or standard_type(node) != "Shape" for node in nodes) or first.uses() or second.uses():
         return None
     (x, start, middle), (y, next_start, end) = (_measured(node) for node in nodes if node is not None)
     return op.emit("Shape", x, start=start, end=end) if x is y and middle == next_start and end is not None else None

@@ -187,8 +187,9 @@ def space_to_batch(op: Op) -> Value:
                 code="invalid-operands",
             )
     h, w = (quotient(op, dim, block) for dim in image)
+    batch = product(op, [n, block * block])
     y = op.emit("Transpose", reshape(op, padded, [n, c, h, block, w, block]), perm=[3, 5, 0, 1, 2, 4])
-    return reshape(op, y, [product(op, [n, block * block]), c, h, w])
+    return reshape(op, y, [batch, c, h, w])
 
 
 @family.converts("BatchToSpace", expects={0: _IMAGE})
@@ -206,8 +207,9 @@ def batch_to_space(op: Op) -> Value:
             code="invalid-operands",
         )
     n = quotient(op, batch, block * block)
+    height, width = (product(op, [dim, block]) for dim in (h, w))
     y = op.emit("Transpose", reshape(op, x, [block, block, n, c, h, w]), perm=[2, 3, 4, 0, 5, 1])
-    y = reshape(op, y, [n, c, product(op, [h, block]), product(op, [w, block])])
+    y = reshape(op, y, [n, c, height, width])
     for axis, head, tail in ((2, pads[0], pads[2]), (3, pads[1], pads[3])):
         if head or tail:
             y = slice_axis(op, y, axis, head, -tail if tail else np.iinfo(np.int64).max)
