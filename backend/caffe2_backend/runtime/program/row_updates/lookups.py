@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 from math import prod
 from typing import Any, Final
 
@@ -18,12 +18,17 @@ from caffe2_bridge.netdef.views import OpView
 _ONE: Final = np.ones(1, np.float32)
 # The element types that ids may have.
 IDS: Final = (np.dtype(np.int32), np.dtype(np.int64))
-_FLOAT, _INT32 = (np.dtype(np.float32),), (np.dtype(np.int32),)
+_FLOAT, _INT32, _UINT8 = (np.dtype(np.float32),), (np.dtype(np.int32),), (np.dtype(np.uint8),)
+# The bytes of scale and bias at the end of fused rows, by the bits of a code.
+_TAILS: Final = {8: 8, 4: 4, 2: 4}
 
 
 @dataclass(frozen=True)
 class Form:
-    """The indices of the operands of a lookup, or of a gradient of one; None for those that it does not have."""
+    """The indices of the operands of a lookup, or of a gradient of one; None for those that it does not have.
+
+    ``bits``: of the codes of a table of fused rows; 32 if its elements are floats.
+    """
 
     lengths: int
     ids: int
@@ -31,20 +36,27 @@ class Form:
     weights: int | None = None
     grads: int | None = None
     is_mean: bool = False
+    bits: int = 32
 
     @cached_property
     def types(self) -> tuple[tuple[int, tuple[np.dtype[Any], ...], bool], ...]:
         """The operands: the index, the possible element types, and whether it is a vector."""
         vectors = ((self.lengths, _INT32), (self.ids, IDS), (self.weights, _FLOAT))
         found = [(index, dtypes, True) for index, dtypes in vectors if index is not None]
-        return (*found, *((index, _FLOAT, False) for index in (self.table, self.grads) if index is not None))
+        matrices = ((self.table, _FLOAT if self.bits == 32 else _UINT8), (self.grads, _FLOAT))
+        return (*found, *((index, dtypes, False) for index, dtypes in matrices if index is not None))
 
 
-LOOKUPS: Final[Mapping[str, Form]] = {
-    "SparseLengthsMean": Form(lengths=2, ids=1, table=0, is_mean=True),
-    "SparseLengthsSum": Form(lengths=2, ids=1, table=0),
-    "SparseLengthsWeightedSum": Form(lengths=3, ids=2, table=0, weights=1),
+_FORMS: Final = {
+    "Mean": Form(lengths=2, ids=1, table=0, is_mean=True),
+    "Sum": Form(lengths=2, ids=1, table=0),
+    "WeightedSum": Form(lengths=3, ids=2, table=0, weights=1),
 }
+LOOKUPS: Final[Mapping[str, Form]] = {
+    **{f"SparseLengths{kind}": form for kind, form in _FORMS.items()},
+    **{f"SparseLengths{kind}Fused{bits}BitRowwise": replace(form, bits=bits)
+       for kind, form in _FORMS.items() for bits in _TAILS},
+}  # fmt: skip
 _PREFIX: Final = "SparseLengthsIndicesInGradient"
 GRADIENTS: Final[Mapping[str, Form]] = {
     f"{_PREFIX}MeanGradient": Form(lengths=1, ids=2, grads=0, is_mean=True),
@@ -74,15 +86,24 @@ def takes(form: Form, operands: Sequence[Any]) -> bool:
             or (value.ndim != 1 if is_vector else not value.ndim)
         ):
             return False
-    return True
+    if form.bits == 32 or form.table is None:
+        return True
+    shape = operands[form.table].shape
+    return len(shape) == 2 and shape[1] > _TAILS[form.bits]
 
 
-def compute(op: OpView, form: Form, operands: Sequence[Any]) -> tuple[Array, ...]:
-    """Return a lookup's or gradient's outputs. Raises RunError for ids that are no rows, and sizes that do not fit."""
+def compute_gradients(op: OpView, form: Form, operands: Sequence[Any]) -> tuple[Array, ...]:
+    """Return a gradient's outputs. Raises RunError for other types than ``takes``, and as :func:`compute`."""
     if not takes(form, operands):
-        raise RunError(
-            f"{op.type} takes float tables and gradients, int32 lengths and ids of int32 or int64, as vectors"
-        )
+        raise RunError(f"{op.type} takes float gradients, int32 lengths and ids of int32 or int64, as vectors")
+    return compute(op, form, operands)
+
+
+def compute(op: OpView, form: Form, operands: Sequence[Array]) -> tuple[Array, ...]:
+    """Return a lookup's or gradient's outputs, from what it takes.
+
+    Raises RunError for ids that are no rows, and sizes that do not fit.
+    """
     ids, lengths = np.ascontiguousarray(operands[form.ids]), np.ascontiguousarray(operands[form.lengths])
     weights = _ONE if form.weights is None else np.ascontiguousarray(operands[form.weights])
     made = None
@@ -101,9 +122,32 @@ def _looked_up(
 ) -> tuple[Array, ...] | None:
     assert form.table is not None
     table = operands[form.table]
+    if form.bits < 32:
+        return _looked_up_codes(form, np.ascontiguousarray(table), ids, lengths, weights)
     out = np.empty((lengths.size, *table.shape[1:]), np.float32)
     fits = kernels.compiled(kernels.look_up)(ids, lengths, as_rows(table), weights, form.is_mean, as_rows(out))
     return (out,) if fits else None
+
+
+def _looked_up_codes(form: Form, table: Array, ids: Array, lengths: Array, weights: Array) -> tuple[Array, ...] | None:
+    """Look up rows of a contiguous table of fused rows."""
+    width = table.shape[1] - _TAILS[form.bits]
+    codes, ends = table[:, :width], table[:, width:]
+    out = np.empty((lengths.size, width * (8 // form.bits)), np.float32)
+    if form.bits == 8:
+        tails = ends.view(np.float32)
+        fits = kernels.compiled(kernels.look_up_bytes)(ids, lengths, codes, tails, weights, form.is_mean, out)
+    else:
+        fits = kernels.compiled(kernels.look_up_packed)(
+            ids, lengths, codes, ends.view(np.uint16), _halves(), weights, form.bits, form.is_mean, out
+        )
+    return (out,) if fits else None
+
+
+@cache
+def _halves() -> Array:
+    """Return the float32 of all bits of a float16."""
+    return np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)
 
 
 def _gradients(

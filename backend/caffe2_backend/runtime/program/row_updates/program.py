@@ -1,4 +1,4 @@
-"""Programs whose net ends with updates of rows: onnxruntime runs the rest, then loops update the tables in place.
+"""Programs whose net begins with lookups in tables, or ends with updates of rows: loops, and onnxruntime the rest.
 
 The updates can come last if no other operator after them reads or writes what they write, or writes what they read. So
 can the gradients of lookups in tables, which are loops, too; and lookups come first if they read blobs of the workspace
@@ -23,7 +23,15 @@ from caffe2_backend.runtime.program.operand_checks import OperandChecks
 from caffe2_backend.runtime.program.origin import Origin
 from caffe2_backend.runtime.program.program import Program
 from caffe2_backend.runtime.program.row_updates.kernels import is_available
-from caffe2_backend.runtime.program.row_updates.lookups import GRADIENTS, LOOKUPS, Form, compute, form_of, takes
+from caffe2_backend.runtime.program.row_updates.lookups import (
+    GRADIENTS,
+    LOOKUPS,
+    Form,
+    compute,
+    compute_gradients,
+    form_of,
+    takes,
+)
 from caffe2_backend.runtime.program.row_updates.operators import Kind, kind_of, row_updater
 from caffe2_backend.runtime.sessions.session_options import SessionOptions
 from caffe2_backend.runtime.values import Array, NoBlobError, Tensor, Value
@@ -54,11 +62,13 @@ class _Loop(NamedTuple):
 
     @classmethod
     def of(cls, op: OpView, how: Form | Kind) -> _Loop:
-        return cls(op, op.inputs, row_updater(op, how) if isinstance(how, Kind) else partial(compute, op, how))
+        if isinstance(how, Kind):
+            return cls(op, op.inputs, row_updater(op, how))
+        return cls(op, op.inputs, partial(compute if how.grads is None else compute_gradients, op, how))
 
 
 class RowUpdateProgram:
-    """A net on the host that ends with updates of rows; the interface is that of Program.
+    """A net on the host that begins with lookups or ends with updates of rows; the interface is that of Program.
 
     Args:
         net: the net; it must not be changed any more.
@@ -99,6 +109,7 @@ class RowUpdateProgram:
             updated={*updated, *self._tables},
         )
         self._inputs = (*self._main.interface.needs, *self._main.interface.may_need)
+        self._fed = self._looked_up.intersection(self._inputs)
         known = {*self._inputs, *self._looked_up}.union(*(op.outputs for op in rest))
         self._needs: dict[str, OpView] = {}  # the operands that onnxruntime neither reads nor makes, and who reads them
         for op, _ in (*parts.first, *parts.last):
@@ -159,12 +170,14 @@ class RowUpdateProgram:
         for loop in self._before:
             found = [self._memory[name][1] if name in own else given[name] for name in loop.inputs]
             self._run(loop, found, looked_up)
-        inputs.update({name: value for name, value in looked_up.items() if name in self._inputs})
-        results = self._main.run(inputs, constants)
+        inputs.update({name: looked_up[name] for name in self._fed})
+        results = self._main.run(self._main.recognize(inputs.get) or inputs, constants)
+        values: dict[str, Tensor] = {**looked_up, **results.values}
+        if not self._after:
+            return Results(values, results.deferred, results.objects)
         # Blobs that are computed later from what onnxruntime was given need the old values.
         free = {name for name in own if not results.deferred or name not in inputs}
         tables = {name: self._memory[name] if name in free else _copied(given[name]) for name in self._tables}
-        values: dict[str, Tensor] = {**results.values, **looked_up}
         for loop in self._after:
             operands = [
                 tables[name][1] if name in tables else values[name] if name in values else given.get(name)
@@ -174,7 +187,7 @@ class RowUpdateProgram:
         for name, (memory, inner) in tables.items():
             values[name] = memory.value
             self._memory[name] = memory, inner
-        return results._replace(values=values)
+        return Results(values, results.deferred, results.objects)
 
     def _takes(self, given: Mapping[str, Value]) -> bool:
         """Whether the loops take the tables and the operands of lookups."""
@@ -233,9 +246,9 @@ def row_updates(net: NetDef, location: Location) -> Parts | None:
             continue
         reads.update(effect.found)
         writes.update((*effect.changed, *effect.mutates))
-    if not any(isinstance(how, Kind) for _, how in last):
-        return None
-    return Parts(tuple(_lookups(ops, effects, {op.index for op, _ in last})), tuple(last[::-1]))
+    first = tuple(_lookups(ops, effects, {op.index for op, _ in last}))
+    updates = any(isinstance(how, Kind) for _, how in last)
+    return Parts(first, tuple(last[::-1])) if first or updates else None
 
 
 def _lookups(ops: Sequence[OpView], effects: NetEffects, last: Collection[int]) -> Iterator[tuple[OpView, Form]]:

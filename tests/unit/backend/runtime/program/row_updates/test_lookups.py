@@ -157,3 +157,89 @@ def test_tables_of_half_precision_run_on_onnxruntime() -> None:
     workspace.feed("table", workspace.fetch("table").astype(np.float16))  # type: ignore[union-attr]
     with pytest.raises(Exception, match="SparseAdagrad"):
         workspace.run_net("step")
+
+
+def forward(kind: str, weighted: bool) -> NetDef:
+    operands = ["table", *(["weights"] if weighted else []), "ids", "lengths"]
+    return NetDef(
+        name="forward",
+        op=[
+            operator(f"SparseLengths{kind}", operands, ["pooled"]),
+            operator("Relu", ["pooled"], ["pooled"]),
+            operator("Scale", ["pooled"], ["scaled"], scale=2.0),
+        ],
+    )  # fmt: skip
+
+
+def fed(bits: int = 32, **given: np.ndarray[Any, Any]) -> Workspace:
+    workspace, random = Workspace(), np.random.default_rng(2)
+    workspace.feed("table", random.standard_normal((ROWS, 12)).astype(np.float32))
+    workspace.feed("weights", random.standard_normal(IDS.size).astype(np.float32))
+    for name, value in {"ids": IDS, "lengths": LENGTHS, **given}.items():
+        workspace.feed(name, value)
+    if bits < 32:
+        workspace.run_operator_once(operator(f"FloatToFused{bits}BitRowwiseQuantized", ["table"], ["codes"]))
+        workspace.feed("table", np.asarray(workspace.fetch("codes")))
+    return workspace
+
+
+@pytest.mark.usefixtures("loops")
+@pytest.mark.parametrize("ids", [IDS, IDS.astype(np.int32)], ids=["int64", "int32"])
+@pytest.mark.parametrize("bits", [32, 8, 4, 2])
+@pytest.mark.parametrize("kind", ["Sum", "Mean", "WeightedSum"])
+def test_lookups_without_updates(
+    kind: str, bits: int, ids: np.ndarray[Any, Any], onnxruntime_only: Callable[[], None]
+) -> None:
+    """An operator after them may overwrite what they found."""
+    net = forward(kind + (f"Fused{bits}BitRowwise" if bits < 32 else ""), kind == "WeightedSum")
+    found = []
+    for expected_class in (RowUpdateProgram, Program):
+        workspace = fed(bits, ids=ids)
+        workspace.create_net(net)
+        workspace.run_net("forward")
+        workspace.run_net("forward", 3)
+        assert type(workspace._nets["forward"].stages[0].program) is expected_class  # type: ignore[attr-defined]
+        found.append(blobs(workspace))
+        onnxruntime_only()
+    ours, theirs = found
+    assert ours.keys() == theirs.keys()
+    assert ours["pooled"].min() == 0
+    for blob, value in theirs.items():
+        np.testing.assert_allclose(ours[blob], value, rtol=2e-5, atol=1e-6, err_msg=blob)
+
+
+@pytest.mark.usefixtures("loops")
+def test_a_net_of_a_lookup_alone_with_other_ids_each_time() -> None:
+    workspace = fed()
+    workspace.create_net(NetDef(name="alone", op=forward("Sum", weighted=False).op[:1]))
+    table = np.asarray(workspace.fetch("table"))
+    for ids, lengths in ((IDS, LENGTHS), (IDS[:3], np.array([3], np.int32)), (IDS[:0], np.zeros(2, np.int32))):
+        workspace.feed("ids", ids)
+        workspace.feed("lengths", lengths)
+        workspace.run_net("alone")
+        expected = [part.sum(0) for part in np.split(table[ids], np.cumsum(lengths)[:-1])]
+        np.testing.assert_allclose(workspace.fetch("pooled"), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.usefixtures("loops")
+@pytest.mark.parametrize("bits", [32, 8, 4])
+@pytest.mark.parametrize("given", [{"ids": np.array([3, ROWS, 3, 0, 17, 3])}, {"lengths": np.array([1], np.int32)}])
+def test_lookups_without_updates_that_do_not_fit(given: dict[str, np.ndarray[Any, Any]], bits: int) -> None:
+    workspace = fed(bits, **given)
+    kind = "Sum" + (f"Fused{bits}BitRowwise" if bits < 32 else "")
+    workspace.create_net(forward(kind, weighted=False))
+    with pytest.raises(RunError, match=rf"forward\[0\] SparseLengths{kind}: "):
+        workspace.run_net("forward")
+
+
+@pytest.mark.usefixtures("loops")
+def test_tables_that_loops_do_not_take_run_on_onnxruntime() -> None:
+    workspace = fed()
+    table = np.asarray(workspace.fetch("table"))
+    workspace.create_net(forward("Sum", weighted=False))
+    workspace.feed("table", table.astype(np.float16))
+    workspace.run_net("forward")
+    low = np.asarray(workspace.fetch("scaled"))
+    workspace.feed("table", table)
+    workspace.run_net("forward")
+    np.testing.assert_allclose(workspace.fetch("scaled"), low, rtol=1e-2, atol=1e-2)
