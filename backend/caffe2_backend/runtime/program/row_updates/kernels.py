@@ -63,39 +63,45 @@ def look_up(ids: Any, lengths: Any, table: Any, weights: Any, is_mean: bool, out
     return bool(at == ids.size)
 
 
-def look_up_bytes(ids: Any, lengths: Any, codes: Any, tails: Any, weights: Any, is_mean: bool, out: Any) -> bool:
-    """Return what ``look_up`` does, of rows of codes [R, W] with a scale and a bias each, float32 [R, 2]."""
-    at, last = 0, weights.size - 1
+def look_up_bytes(ids: Any, lengths: Any, table: Any, weights: Any, is_mean: bool, out: Any) -> bool:
+    """Return what ``look_up`` does, of fused rows: bytes [R, W + 8], codes followed by a scale and a bias, float32."""
+    at, last, width = 0, weights.size - 1, out.shape[1]
     for s in range(lengths.size):
         end = at + lengths[s]
         if end < at or end > ids.size:
             return False
-        for j in range(out.shape[1]):
+        for j in range(width):
             out[s, j] = 0
         for k in range(at, end):
             i, weight = ids[k], weights[min(k, last)]
-            if i < 0 or i >= codes.shape[0]:
+            if i < 0 or i >= table.shape[0]:
                 return False
-            scale, bias = tails[i, 0] * weight, tails[i, 1] * weight
-            for j in range(out.shape[1]):
-                out[s, j] += np.float32(codes[i, j]) * scale + bias
+            scale_bits, bias_bits = np.uint32(0), np.uint32(0)
+            for b in range(4):
+                scale_bits |= np.uint32(table[i, width + b]) << np.uint32(8 * b)
+                bias_bits |= np.uint32(table[i, width + 4 + b]) << np.uint32(8 * b)
+            scale = np.uint32(scale_bits).view(np.float32) * weight
+            bias = np.uint32(bias_bits).view(np.float32) * weight
+            for j in range(width):
+                out[s, j] += np.float32(table[i, j]) * scale + bias
         if is_mean and end > at:
             mean = np.float32(1) / np.float32(end - at)
-            for j in range(out.shape[1]):
+            for j in range(width):
                 out[s, j] *= mean
         at = end
     return bool(at == ids.size)
 
 
 def look_up_packed(
-    ids: Any, lengths: Any, codes: Any, tails: Any, halves: Any, weights: Any, bits: int, is_mean: bool, out: Any
+    ids: Any, lengths: Any, table: Any, halves: Any, weights: Any, bits: int, is_mean: bool, out: Any
 ) -> bool:
-    """Return what ``look_up_bytes`` does, of codes of fewer bits, [R, W * bits / 8], the first in the lowest bits.
+    """Return what ``look_up_bytes`` does, of codes of fewer bits, the first in the lowest, and float16 [R, B + 4].
 
-    ``tails``: scales and biases, as the bits of float16 [R, 2]; ``halves``: the float32 of all such bits.
+    ``halves``: the float32 of all bits of a float16.
     """
-    at, last, width = 0, weights.size - 1, codes.shape[1]
+    at, last = 0, weights.size - 1
     each, mask = 8 // bits, np.uint8((1 << bits) - 1)
+    width = out.shape[1] // each
     sums = np.empty((each, width), np.float32)  # of the codes in each place of their bytes
     for s in range(lengths.size):
         end = at + lengths[s]
@@ -104,13 +110,14 @@ def look_up_packed(
         sums[:] = 0
         for k in range(at, end):
             i, weight = ids[k], weights[min(k, last)]
-            if i < 0 or i >= codes.shape[0]:
+            if i < 0 or i >= table.shape[0]:
                 return False
-            scale, bias = halves[tails[i, 0]] * weight, halves[tails[i, 1]] * weight
+            scale = halves[table[i, width] | np.uint16(table[i, width + 1]) << np.uint16(8)] * weight
+            bias = halves[table[i, width + 2] | np.uint16(table[i, width + 3]) << np.uint16(8)] * weight
             for slot in range(each):
                 shift = np.uint8(slot * bits)
                 for b in range(width):
-                    sums[slot, b] += np.float32((codes[i, b] >> shift) & mask) * scale + bias
+                    sums[slot, b] += np.float32((table[i, b] >> shift) & mask) * scale + bias
         mean = np.float32(1) / np.float32(end - at) if is_mean and end > at else np.float32(1)
         for slot in range(each):
             for b in range(width):

@@ -131,15 +131,13 @@ def _looked_up(
 
 def _looked_up_codes(form: Form, table: Array, ids: Array, lengths: Array, weights: Array) -> tuple[Array, ...] | None:
     """Look up rows of a contiguous table of fused rows."""
-    width = table.shape[1] - _TAILS[form.bits]
-    codes, ends = table[:, :width], table[:, width:]
-    out = np.empty((lengths.size, width * (8 // form.bits)), np.float32)
+    width = (table.shape[1] - _TAILS[form.bits]) * (8 // form.bits)
+    out = np.empty((lengths.size, width), np.float32)
     if form.bits == 8:
-        tails = ends.view(np.float32)
-        fits = kernels.compiled(kernels.look_up_bytes)(ids, lengths, codes, tails, weights, form.is_mean, out)
+        fits = kernels.compiled(kernels.look_up_bytes)(ids, lengths, table, weights, form.is_mean, out)
     else:
         fits = kernels.compiled(kernels.look_up_packed)(
-            ids, lengths, codes, ends.view(np.uint16), _halves(), weights, form.bits, form.is_mean, out
+            ids, lengths, table, _halves(), weights, form.bits, form.is_mean, out
         )
     return (out,) if fits else None
 
