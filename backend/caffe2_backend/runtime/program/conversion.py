@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import TYPE_CHECKING, Final
 
 from caffe2_backend.runtime.devices.device_names import CPU
@@ -33,6 +34,8 @@ NEEDS_SHAPE: Final = "needs-shape"
 _RANDOM: Final = RANDOM | {"Dropout"}
 # The bytes of weights up to which a model stays in memory after its session is made.
 _LIGHT: Final = 1 << 24
+# The bytes of all computed values up to which memory is planned.
+_PLANNED: Final = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -130,10 +133,20 @@ def _make_session(model: ir.Model, device: str, options: SessionOptions) -> Sess
 
 
 def planned(options: SessionOptions, model: ir.Model, device: str) -> SessionOptions:
-    """Return options by which memory is planned for inputs of static shapes only: then there is one plan."""
+    """Return options by which memory is planned for inputs of static shapes only: then there is one plan.
+
+    A plan saves time of small nets. It is made by a first run without it, whose memory the arena keeps, too.
+    """
     static = all(static_shape(value) is not None for value in model.graph.inputs)
-    fits = static and device == CPU and options.parallel_operators == 1
+    fits = static and device == CPU and options.parallel_operators == 1 and _bytes_computed(model) <= _PLANNED
     return dataclasses.replace(options, memory_patterns=True) if fits else options
+
+
+def _bytes_computed(model: ir.Model) -> int:
+    """Return the bytes of all values of static shapes that the main graph computes."""
+    values = [value for node in model.graph for value in node.outputs]
+    pairs = [(value.dtype, static_shape(value)) for value in values]
+    return sum(int(dtype.itemsize * prod(shape)) for dtype, shape in pairs if dtype is not None and shape is not None)
 
 
 def lower(net: NetDef, init: InitNet, inputs: Mapping[str, TensorInfo], outputs: Sequence[str] | None) -> Lowered:

@@ -173,3 +173,11 @@ def execution_providers(device: str, options: SessionOptions) -> list[Any]:
             settings["enable_cuda_graph"] = "1"
         first.append(("CUDAExecutionProvider", settings))
     return [*first, "CPUExecutionProvider"]
+
+
+@cache
+def releasing_run() -> Any:
+    """Return onnxruntime's options of a run after which the arena of the host gives free memory back."""
+    made = onnxruntime().RunOptions()
+    made.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
+    return made

@@ -24,6 +24,7 @@ from caffe2_backend.runtime.sessions.onnxruntime_library import (
     library_options,
     onnxruntime,
     real_device,
+    releasing_run,
     require_provider,
 )
 from caffe2_backend.runtime.sessions.session_options import DEFAULTS, SessionOptions
@@ -181,10 +182,16 @@ class Session(ProcessBound):
             found |= {name: inputs[name] for name in self._optional if name in inputs}
         return found
 
-    def run_list(self, feed: dict[str, Array], outputs: list[str] | None = None) -> list[Array]:
-        """Run the model without checks: ``feed`` holds exactly the model's inputs."""
+    def run_list(
+        self, feed: dict[str, Array], outputs: list[str] | None = None, *, release: bool = False
+    ) -> list[Array]:
+        """Run the model without checks: ``feed`` holds exactly the model's inputs.
+
+        ``release``: of a run on the host, whether memory is given back after it, and not kept for the next one.
+        """
+        how = releasing_run() if release and self._options.arena else None
         try:
-            values: list[Array] = self._run(outputs or self._outputs, feed, None)
+            values: list[Array] = self._run(outputs or self._outputs, feed, how)
         except failures() as error:
             raise failure_of(error) from error
         return values

@@ -20,7 +20,7 @@ class SessionOptions:
         optimization: level of onnxruntime's graph optimizations.
         arena: whether host memory is kept for the next run. Faster, but memory is never returned to the system.
         memory_patterns: whether the memory of a run is planned from the shapes of earlier runs. onnxruntime keeps a
-            plan for every combination of shapes, which grows without bound if shapes change; hence off. Nets on the
+            plan for every combination of shapes, which grows without bound if shapes change; hence off. Small nets on the
             host that were converted for one combination have one plan, and use it in any case.
         spinning: whether idle threads wait busily for work; if not, a waiting process takes no processor time.
         cuda: options of onnxruntime's CUDA provider, by its own names, such as ``{"gpu_mem_limit": "2147483648"}``.

@@ -106,7 +106,9 @@ class BufferPool:
                 else:
                     if ran is not None:
                         return ran
-            values = self._session.run_list({name: given[blob] for name, blob in self._inputs.items()}, self._outputs)
+            feed = {name: given[blob] for name, blob in self._inputs.items()}
+            # The other runs have a session of their own, with as much memory.
+            values = self._session.run_list(feed, self._outputs, release=self._make_step_session is not None)
             if failed:
                 self._turn_off()
             elif not self._like:
