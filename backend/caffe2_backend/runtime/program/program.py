@@ -74,11 +74,15 @@ class Program:
         updated: Collection[str] = (),
     ) -> None:
         given_init = init or InitNet()
+        here = origin or Origin(Location(NetView(net).name))
+        checked = net if state else NetDef()
+        self._checks = OperandChecks(checked, here)
+        self._results_checks = OperandChecks(checked if options.check_computed else NetDef(), here, computed=True)
+        keep = {*keep, *self._results_checks.computed}
         self.interface = NetInterface.of(net, given_init, keep=keep, state=state, updated=updated)
         self.name = NetView(net).name
         self.device = device
         self._compiler = Compiler(net, given_init, self.interface, origin, steps=bool(feeds))
-        self._checks = OperandChecks(net if state else NetDef(), origin or Origin(Location(self.name)))
         self._zero_states = zero_states(net)
         pairs = {**{name: name for name in self.interface.state}, **feeds}
         self._builder = VariantBuilder(self.interface, device, options, pairs)
@@ -181,7 +185,10 @@ class Program:
             self._checks.require(given)
             given, kind = self._first_of_kind(given, constants)
         variant = kind.variant
+        if self._results_checks.computed:
+            burst = ONCE
         values, given = variant.step(given, burst, held)
+        self._results_checks.require_computed(given, values)
         last = self._last
         if self._keeps and last is not None and last.kind is kind and (kind.states or given is not last.inputs):
             self._last = last.after(given, values)

@@ -20,8 +20,8 @@ class SessionOptions:
         optimization: level of onnxruntime's graph optimizations.
         arena: whether host memory is kept for the next run. Faster, but memory is never returned to the system.
         memory_patterns: whether the memory of a run is planned from the shapes of earlier runs. onnxruntime keeps a
-            plan for every combination of shapes, which grows without bound if shapes change; hence off. Small nets on the
-            host that were converted for one combination have one plan, and use it in any case.
+            plan for every combination of shapes, which grows without bound if shapes change; hence off. Small nets on
+            the host that were converted for one combination have one plan, and use it in any case.
         spinning: whether idle threads wait busily for work; if not, a waiting process takes no processor time.
         cuda: options of onnxruntime's CUDA provider, by its own names, such as ``{"gpu_mem_limit": "2147483648"}``.
         cuda_graphs: whether runs of one combination of shapes are recorded once and replayed as a CUDA graph. Each
@@ -36,6 +36,8 @@ class SessionOptions:
         entries: of onnxruntime's session configuration, by its own keys.
         optimized: path to which onnxruntime writes the optimized model; empty for none.
         silent: whether onnxruntime's errors, which are raised, are not printed as well.
+        check_computed: whether a Workspace checks ids, labels and lengths that a net computes, after each run, and not
+            only those that it is given; steps are then made one by one.
     """
 
     threads: int | None = None
@@ -53,6 +55,7 @@ class SessionOptions:
     entries: Mapping[str, str] = field(default_factory=dict)
     optimized: str = ""
     silent: bool = True
+    check_computed: bool = False
 
 
 DEFAULTS = SessionOptions()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from conformance.recording import operator
 
-from caffe2_backend import Workspace
+from caffe2_backend import SessionOptions, Workspace
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
@@ -116,3 +116,33 @@ def test_an_input_that_the_net_overwrites_first_is_not_looked_at() -> None:
     ops = [operator("Copy", ["x0"], ["x1"]), operator("SquaredL2Distance", ["x0", "x1"], ["y"])]
     workspace.run_net_once(NetDef(name="net", op=ops))
     np.testing.assert_array_equal(workspace.fetch("y"), np.zeros(3))  # type: ignore[arg-type]
+
+
+def computed_ids(*ops: Any) -> Workspace:
+    workspace = Workspace(options=SessionOptions(check_computed=True))
+    workspace.feed("table", TABLE)
+    workspace.feed("lengths", TWO)
+    look_up = operator("SparseLengthsSum", ["table", "ids", "lengths"], ["pooled"])
+    first = operator("Cast", ["floats"], ["ids"], to=10)
+    workspace.feed("floats", floats(2))
+    workspace.create_net(NetDef(name="computed", op=[first, look_up, *ops]))
+    return workspace
+
+
+def test_computed_ids_are_checked_as_an_option() -> None:
+    workspace = computed_ids()
+    for wrong in (False, False, False, False, True, False, True):
+        ids = np.array([0, -2 if wrong else 2], np.float32)
+        workspace.feed("floats", ids)
+        if wrong:
+            with pytest.raises(RunError, match=r"computed\[1\] SparseLengthsSum: index -2 is negative"):
+                workspace.run_net("computed", 2)
+        else:
+            workspace.run_net("computed", 2)
+            np.testing.assert_array_equal(workspace.fetch("pooled"), [TABLE[0] + TABLE[2]])
+
+
+def test_computed_ids_that_are_overwritten_later_are_not_checked() -> None:
+    workspace = computed_ids(operator("ConstantFill", [], ["ids"], shape=[1], value=-7, dtype=10))
+    workspace.run_net("computed")
+    np.testing.assert_array_equal(workspace.fetch("ids"), [-7])
