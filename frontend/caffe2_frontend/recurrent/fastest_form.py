@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from caffe2_frontend.recurrent.match import NoMatchError
+from caffe2_bridge.cells.match import NoMatchError
 
 # By the kind of cell: up to so many rows, the operator is faster for states of at most so many features.
 _WIDEST: Final[Mapping[str, Mapping[int, int]]] = {"RNN": {1: 512, 2: 128, 4: 64, 8: 48, 16: 32, 64: 8}}

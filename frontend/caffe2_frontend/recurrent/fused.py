@@ -10,12 +10,12 @@ from typing import Final
 import numpy as np
 import onnx_ir as ir
 
+from caffe2_bridge.cells.algebra import WHOLE
+from caffe2_bridge.cells.match import Affine, Cell, Columns, NoMatchError
 from caffe2_frontend.emit.shapes import Size, size, size_vector, squeeze, transpose_matrix, unsqueeze, vector
 from caffe2_frontend.emit.subgraphs import Body
 from caffe2_frontend.interop.constants import is_part_of_zeros
 from caffe2_frontend.lowering.op import Op, Value
-from caffe2_frontend.recurrent.algebra import WHOLE
-from caffe2_frontend.recurrent.match import Affine, Cell, Columns, NoMatchError
 from caffe2_frontend.recurrent.padding import freeze_cell_state, mask_padding, steps_int32, valid_steps
 
 # In the metadata of sequence lengths: all are T.
@@ -34,8 +34,8 @@ class Projection:
     """
 
     sequences: tuple[Value, ...]
-    columns: tuple[Columns, ...] | None
-    biases: tuple[tuple[Columns, ...], ...]
+    columns: tuple[Columns[Value], ...] | None
+    biases: tuple[tuple[Columns[Value], ...], ...]
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Fused:
     last: Value
 
 
-def hidden_size(cell: Cell) -> int:
+def hidden_size(cell: Cell[Value]) -> int:
     """Return the number of features of the state. Raises NoMatchError if it is not static."""
     matrix = cell.gates[0].recurrent.value
     width = matrix.shape[0] if matrix.shape is not None else None
@@ -55,7 +55,7 @@ def hidden_size(cell: Cell) -> int:
     return width
 
 
-def projection(body: Body, cell: Cell) -> Projection:
+def projection(body: Body, cell: Cell[Value]) -> Projection:
     """Return the common input of the gates. Raises NoMatchError if they have different inputs."""
     gates = cell.gates
     sequence = dict(zip(body.rows, body.sequences, strict=True))
@@ -75,7 +75,7 @@ def projection(body: Body, cell: Cell) -> Projection:
 
 
 def _hoisted_projection(
-    gates_input: Value, gates: Sequence[Affine], biases: tuple[tuple[Columns, ...], ...]
+    gates_input: Value, gates: Sequence[Affine[Value]], biases: tuple[tuple[Columns[Value], ...], ...]
 ) -> Projection:
     """Undo the hoisting of the input's product out of the loop: return its operand, or the sequence itself if none."""
     parts = [gate.rows[0].part for gate in gates]
@@ -107,7 +107,7 @@ def _added_bias(value: Value) -> tuple[Value, Value | None]:
 def emit_fused(
     op: Op,
     body: Body,
-    cell: Cell,
+    cell: Cell[Value],
     source: Projection,
     outputs: Mapping[Value, Value],
     steps: Size,
@@ -183,7 +183,7 @@ def _is_zero(op: Op, value: Value) -> bool:
 
 def _with_padding(
     op: Op,
-    cell: Cell,
+    cell: Cell[Value],
     y: Value,
     finals: Sequence[Value],
     initial: Sequence[Value],
@@ -225,12 +225,12 @@ def _all_steps(op: Op, state: Value, steps: Size) -> Value:
     return lengths
 
 
-def _stack_columns(op: Op, columns: Sequence[Columns]) -> Value:
+def _stack_columns(op: Op, columns: Sequence[Columns[Value]]) -> Value:
     """Transpose the columns of all gates and concatenate them along axis 0."""
     return _stack(op, [Columns(transpose_matrix(op, c.value), c.part) for c in columns])
 
 
-def _stack(op: Op, parts: Sequence[Columns]) -> Value:
+def _stack(op: Op, parts: Sequence[Columns[Value]]) -> Value:
     """Concatenate ranges of axis 0; the value itself if they are all of it, in order."""
     first = parts[0].value
     if all(p.value is first for p in parts) and _are_contiguous(parts):
@@ -239,13 +239,13 @@ def _stack(op: Op, parts: Sequence[Columns]) -> Value:
     return pieces[0] if len(pieces) == 1 else op.emit("Concat", *pieces, axis=0)
 
 
-def _are_contiguous(parts: Sequence[Columns]) -> bool:
+def _are_contiguous(parts: Sequence[Columns[Value]]) -> bool:
     """Return whether ranges follow one another from the start to the end of the axis."""
     ends = [Fraction(0), *(p.part[1] for p in parts)]
     return [p.part[0] for p in parts] == ends[:-1] and ends[-1] == 1
 
 
-def _piece(op: Op, part: Columns) -> Value:
+def _piece(op: Op, part: Columns[Value]) -> Value:
     start, end = part.part
     if part.part == WHOLE:
         return part.value
@@ -257,14 +257,14 @@ def _piece(op: Op, part: Columns) -> Value:
     return pieces[int(start * count)]
 
 
-def _identity(op: Op, x: Value, rows: Sequence[Columns]) -> Value:
+def _identity(op: Op, x: Value, rows: Sequence[Columns[Value]]) -> Value:
     """Emit the matrix that selects the gates' parts of the input in order."""
     width = size(op, x, -1)
     square = op.emit("ConstantOfShape", vector(op, [width, width]), value=ir.Tensor(np.zeros(1, np.float32)))
     return _stack(op, [Columns(op.emit("EyeLike", square), row.part) for row in rows])
 
 
-def _biases(op: Op, cell: Cell, source: Projection, width: int) -> Value:
+def _biases(op: Op, cell: Cell[Value], source: Projection, width: int) -> Value:
     """Concatenate the biases of the input products and of the recurrent products."""
     zero = op.const(np.zeros(width, np.float32))
     inputs = [_bias(op, biases, gate.constant, zero) for gate, biases in zip(cell.gates, source.biases, strict=True)]
@@ -272,7 +272,7 @@ def _biases(op: Op, cell: Cell, source: Projection, width: int) -> Value:
     return op.emit("Concat", *inputs, *recurrent, axis=0)
 
 
-def _bias(op: Op, columns: Sequence[Columns], constant: float, zero: Value) -> Value:
+def _bias(op: Op, columns: Sequence[Columns[Value]], constant: float, zero: Value) -> Value:
     total: Value | None = op.const(np.full(zero.shape.numpy(), constant, np.float32)) if constant else None  # type: ignore[union-attr] # a constant has a shape
     for part in columns:
         piece = _piece(op, part)

@@ -10,15 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 from fractions import Fraction
 from typing import Final
 
 import onnx_ir as ir
 
-from caffe2_frontend.emit.subgraphs import Body
-from caffe2_frontend.lowering.op import Op, Value
-from caffe2_frontend.recurrent.algebra import (
+from caffe2_bridge.cells.algebra import (
     Algebra,
     Function,
     Leaf,
@@ -29,45 +26,10 @@ from caffe2_frontend.recurrent.algebra import (
     Product,
     TooComplexError,
 )
-
-
-class Layout(Enum):
-    """The axes of a value, batch (N) and features (D), without leading dims of 1."""
-
-    FULL = "N x D"
-    FEATURES = "D"
-    BATCH = "N"
-    ROWS = "N x 1"
-    SCALAR = "1"
-
-
-@dataclass(frozen=True)
-class Term:
-    """A value of the body: its polynomial and its layout."""
-
-    polynomial: Polynomial
-    layout: Layout
-
-
-# The layout of two operands after broadcasting. Pairs that are missing are not broadcast as a cell would.
-_JOINED: Final[Mapping[frozenset[Layout], Layout]] = {
-    frozenset({Layout.FULL}): Layout.FULL,
-    frozenset({Layout.FULL, Layout.FEATURES}): Layout.FULL,
-    frozenset({Layout.FULL, Layout.ROWS}): Layout.FULL,
-    frozenset({Layout.FULL, Layout.SCALAR}): Layout.FULL,
-    frozenset({Layout.FEATURES}): Layout.FEATURES,
-    frozenset({Layout.FEATURES, Layout.ROWS}): Layout.FULL,
-    frozenset({Layout.FEATURES, Layout.SCALAR}): Layout.FEATURES,
-    frozenset({Layout.BATCH}): Layout.BATCH,
-    frozenset({Layout.BATCH, Layout.SCALAR}): Layout.BATCH,
-    frozenset({Layout.ROWS}): Layout.ROWS,
-    frozenset({Layout.ROWS, Layout.SCALAR}): Layout.ROWS,
-    frozenset({Layout.SCALAR}): Layout.SCALAR,
-}
-
-
-class UnreadableError(Exception):
-    """A node is not arithmetic of a recurrent cell."""
+from caffe2_bridge.cells.layout import Layout, Term, UnreadableError, join
+from caffe2_bridge.cells.match import Equations
+from caffe2_frontend.emit.subgraphs import Body
+from caffe2_frontend.lowering.op import Op, Value
 
 
 @dataclass
@@ -80,13 +42,12 @@ class Reading:
         times: the rows that hold the number of the step.
         algebra: the polynomials of the terms.
         terms: the term of each value that could be interpreted.
-        rows: the rows that gates may read: those of the body, and later the outputs of matched cells.
     """
 
     op: Op
     body: Body
     times: frozenset[Value]
-    algebra: Algebra = field(default_factory=Algebra)
+    algebra: Algebra[Value] = field(default_factory=Algebra)
     terms: dict[Value, Term] = field(default_factory=dict)
 
     def read(self) -> None:
@@ -106,6 +67,18 @@ class Reading:
             except (UnreadableError, TooComplexError):
                 continue
             self.terms.update(zip(node.outputs, terms, strict=True))
+
+    def equations(self) -> Equations[Value]:
+        """Return what the body computes."""
+        after = [self.terms.get(value) for value in self.body.after]
+        return Equations(
+            self.algebra,
+            self.body.states,
+            [None if term is None else term.polynomial for term in after],
+            set(self.body.rows),
+            lambda value: value.shape is not None and len(value.shape) == 1,
+            lambda state: ir.Value(name=f"{state.name}_row", type=state.type, shape=ir.Shape([None, None])),
+        )
 
     def term(self, value: Value | None) -> Term:
         """Return the term of an operand; that of an outer value is a leaf. Raises UnreadableError where it has none."""
@@ -144,28 +117,17 @@ class Reading:
 
     def __post_init__(self) -> None:
         self._nodes = set(self.body.op.scope.nodes)
-        self.rows = set(self.body.rows)
-
-
-def _join(*terms: Term) -> Layout:
-    layout = terms[0].layout
-    for term in terms[1:]:
-        joined = _JOINED.get(frozenset({layout, term.layout}))
-        if joined is None:
-            raise UnreadableError
-        layout = joined
-    return layout
 
 
 def _add(reading: Reading, node: ir.Node) -> list[Term]:
     a, b = (reading.term(value) for value in node.inputs)
     other = reading.algebra.scale(b.polynomial, -1.0) if node.op_type == "Sub" else b.polynomial
-    return [Term(reading.algebra.add(a.polynomial, other), _join(a, b))]
+    return [Term(reading.algebra.add(a.polynomial, other), join(a, b))]
 
 
 def _multiply(reading: Reading, node: ir.Node) -> list[Term]:
     a, b = (reading.term(value) for value in node.inputs)
-    return [Term(reading.algebra.multiply(a.polynomial, b.polynomial), _join(a, b))]
+    return [Term(reading.algebra.multiply(a.polynomial, b.polynomial), join(a, b))]
 
 
 def _negate(reading: Reading, node: ir.Node) -> list[Term]:
@@ -198,7 +160,7 @@ def _matmul(reading: Reading, node: ir.Node) -> list[Term]:
     return [Term(reading.algebra.of(Product(x.polynomial, matrix)), Layout.FULL)]
 
 
-def _single_leaf(reading: Reading, polynomial: Polynomial) -> Leaf | None:
+def _single_leaf(reading: Reading, polynomial: Polynomial) -> Leaf[Value] | None:
     if len(polynomial) != 1 or len(polynomial[0][0]) != 1:
         return None
     atom = reading.algebra.atoms[polynomial[0][0][0]]
@@ -226,7 +188,7 @@ def _concat(reading: Reading, node: ir.Node) -> list[Term]:
     terms = [reading.term(value) for value in node.inputs]
     widths = {value.shape[-1] for value in node.inputs if value is not None and value.shape is not None}
     known = {width for width in widths if isinstance(width, int)}
-    if not _last_axis(reading, node, -1) or len(known) > 1 or _join(*terms) is not Layout.FULL:
+    if not _last_axis(reading, node, -1) or len(known) > 1 or join(*terms) is not Layout.FULL:
         raise UnreadableError
     return [Term(reading.algebra.of(Pieces(tuple(term.polynomial for term in terms))), Layout.FULL)]
 
@@ -262,7 +224,7 @@ def _compare(reading: Reading, node: ir.Node) -> list[Term]:
     time, lengths, swapped = _single_leaf(reading, a.polynomial), _single_leaf(reading, b.polynomial), False
     if lengths is not None and lengths.value in reading.times:
         time, lengths, swapped = lengths, time, True
-    if time is None or lengths is None or time.value not in reading.times or _join(a, b) is not Layout.BATCH:
+    if time is None or lengths is None or time.value not in reading.times or join(a, b) is not Layout.BATCH:
         raise UnreadableError
     if swapped:
         name = _MIRRORED[name]
@@ -281,7 +243,7 @@ def _not(reading: Reading, node: ir.Node) -> list[Term]:
 
 def _where(reading: Reading, node: ir.Node) -> list[Term]:
     mask, a, b = (reading.term(value) for value in node.inputs)
-    return [Term(reading.algebra.choose(mask.polynomial, a.polynomial, b.polynomial), _join(mask, a, b))]
+    return [Term(reading.algebra.choose(mask.polynomial, a.polynomial, b.polynomial), join(mask, a, b))]
 
 
 _MIRRORED: Final = {

@@ -12,9 +12,9 @@ from typing import Final
 import numpy as np
 import onnx_ir as ir
 
+from caffe2_bridge.cells.match import Cell
 from caffe2_frontend.emit.shapes import Size, unsqueeze
 from caffe2_frontend.lowering.op import Op, Value
-from caffe2_frontend.recurrent.match import Cell
 
 # Added to the operand of a gate, it gives 0 or 1 whatever else is added.
 _SATURATING: Final = 1e4
@@ -50,7 +50,7 @@ def freeze_cell_state(op: Op, x: Value, weight: Value, valid: Value, width: int)
 
 
 def mask_padding(
-    op: Op, cell: Cell, y: Value, finals: Sequence[Value], initial: Sequence[Value], lengths: Value, steps: Size
+    op: Op, cell: Cell[Value], y: Value, finals: Sequence[Value], initial: Sequence[Value], lengths: Value, steps: Size
 ) -> list[tuple[Value | None, Value]]:
     """Set the states after the end of rows as Caffe2 does: zeros with ``drop``, also as the final state, else the last.
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
+from caffe2_bridge.cells.match import Cell, NoMatchError, match_cells
 from caffe2_bridge.control import RecurrentSpec, State
 from caffe2_frontend.emit.shapes import Size, no_rows, slice_axis, squeeze
 from caffe2_frontend.emit.subgraphs import Body, becomes_loop, build_body, discard_body, emit_steps, unless_empty
@@ -18,7 +19,6 @@ from caffe2_frontend.recurrent.body_passes.transpose_products import transpose_p
 from caffe2_frontend.recurrent.fastest_form import SlowerError, scan_reason
 from caffe2_frontend.recurrent.fused import Fused, emit_fused, hidden_size, projection
 from caffe2_frontend.recurrent.interpret import Reading
-from caffe2_frontend.recurrent.match import Cell, NoMatchError, match_cells
 from caffe2_frontend.recurrent.step_body import Operands, Rows, lower_step, read_operands
 from caffe2_frontend.recurrent.step_workspaces import (
     Requests,
@@ -124,7 +124,7 @@ def _fused(op: Op, spec: RecurrentSpec, body: Body, operands: Operands, form: Re
     times = frozenset(row for row, name in zip(body.rows, operands.sequences, strict=True) if name == spec.timestep)
     reading = Reading(op, body, times)
     reading.read()
-    cells = match_cells(reading)
+    cells = match_cells(reading.equations())
     sources = [projection(body, cell) for cell in cells]
     for cell in cells:
         kind = f"RNN of {cell.activation}" if cell.kind == "RNN" else cell.kind
@@ -157,7 +157,7 @@ def _check_training(wanted: Requests) -> None:
         raise NoMatchError("its gradient operator reads blobs of the steps, which ONNX's operators do not output")
 
 
-def _outputs_to_omit(op: Op, spec: RecurrentSpec, cells: Sequence[Cell]) -> list[str]:
+def _outputs_to_omit(op: Op, spec: RecurrentSpec, cells: Sequence[Cell[Value]]) -> list[str]:
     """Return the outputs of the model with the cell state of every step, which ONNX's LSTM does not output.
 
     Outputs that the net declares, or the caller asks for, are not omitted.

@@ -11,10 +11,10 @@ from support.paths import MODELS, ROOT
 
 import caffe2_bridge as c2
 from caffe2_backend.runtime.sessions.session import Session
+from caffe2_bridge.cells.match import Columns
 from caffe2_frontend import ExportOptions, NoStatesError, convert, to_onnx
 from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.recurrent import fused
-from caffe2_frontend.recurrent.match import Columns
 from caffe2_frontend.recurrent.stateful import STATES_KEY
 from caffe2_validation.certify import certify
 

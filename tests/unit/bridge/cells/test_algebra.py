@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-import onnx_ir as ir
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from caffe2_frontend.recurrent.algebra import (
+from caffe2_bridge.cells.algebra import (
     WHOLE,
     ZERO,
     Algebra,
@@ -23,18 +22,18 @@ from caffe2_frontend.recurrent.algebra import (
     TooComplexError,
 )
 
-VALUES = {name: ir.Value(name=name) for name in ("x", "y", "z", "w", "v", "lengths", "other")}
+VALUES = ("x", "y", "z", "w", "v", "lengths", "other")
 FIRST: Part = (Fraction(0), Fraction(1, 2))
 SECOND: Part = (Fraction(1, 2), Fraction(1))
 QUARTERS: tuple[Part, ...] = tuple((Fraction(k, 4), Fraction(k + 1, 4)) for k in range(4))
 
 
 def leaf(algebra: Algebra, name: str) -> Polynomial:
-    return algebra.of(Leaf(VALUES[name]))
+    return algebra.of(Leaf(name))
 
 
 def mask(algebra: Algebra, name: str = "lengths") -> Polynomial:
-    return algebra.of(Mask(VALUES[name]))
+    return algebra.of(Mask(name))
 
 
 # A polynomial as a recipe: nested tuples, built by ``made``.
@@ -92,10 +91,10 @@ def test_where_and_mask_arithmetic_are_one(a: object, b: object) -> None:
 def test_assuming_a_mask_is_to_replace_it(recipe: object, value: float) -> None:
     algebra = Algebra()
     polynomial = made(algebra, recipe)
-    (result,) = algebra.assuming([polynomial], Mask(VALUES["lengths"]), value)
+    (result,) = algebra.assuming([polynomial], Mask("lengths"), value)
     assert algebra.masks(result) == set()
     other = algebra.choose(mask(algebra), polynomial, algebra.constant(7))
-    (chosen,) = algebra.assuming([other], Mask(VALUES["lengths"]), value)
+    (chosen,) = algebra.assuming([other], Mask("lengths"), value)
     assert chosen == (result if value else algebra.constant(7))
 
 
@@ -111,11 +110,11 @@ def test_a_mask_is_its_own_square_and_others_are_not() -> None:
 def test_masks_are_found_and_replaced_at_any_depth() -> None:
     algebra = Algebra()
     kept = algebra.multiply(mask(algebra), leaf(algebra, "x"))
-    deep = algebra.of(Product(algebra.of(Function("Tanh", kept)), VALUES["w"]))
+    deep = algebra.of(Product(algebra.of(Function("Tanh", kept)), "w"))
     both = algebra.of(Pieces((deep, mask(algebra, "other"))))
-    assert algebra.masks(both) == {Mask(VALUES["lengths"]), Mask(VALUES["other"])}
-    (past,) = algebra.assuming([deep], Mask(VALUES["lengths"]), 0.0)
-    assert past == algebra.of(Product(algebra.of(Function("Tanh", ZERO)), VALUES["w"]))
+    assert algebra.masks(both) == {Mask("lengths"), Mask("other")}
+    (past,) = algebra.assuming([deep], Mask("lengths"), 0.0)
+    assert past == algebra.of(Product(algebra.of(Function("Tanh", ZERO)), "w"))
 
 
 def test_atoms_with_other_operands_differ() -> None:
@@ -124,16 +123,16 @@ def test_atoms_with_other_operands_differ() -> None:
     assert algebra.of(Function("Tanh", x)) == algebra.of(Function("Tanh", x))
     assert algebra.of(Function("Tanh", x)) != algebra.of(Function("Sigmoid", x))
     assert algebra.of(Function("Tanh", x)) != algebra.of(Function("Tanh", y))
-    assert algebra.of(Product(x, VALUES["w"])) != algebra.of(Product(x, VALUES["v"]))
+    assert algebra.of(Product(x, "w")) != algebra.of(Product(x, "v"))
 
 
 def test_parts_reach_leaves_functions_and_the_columns_of_products() -> None:
     algebra = Algebra()
     x = leaf(algebra, "x")
     assert algebra.part(x, WHOLE) == x
-    assert algebra.part(x, FIRST) == algebra.of(Leaf(VALUES["x"], FIRST))
-    product = algebra.of(Product(x, VALUES["w"]))
-    assert algebra.part(product, SECOND) == algebra.of(Product(x, VALUES["w"], SECOND))
+    assert algebra.part(x, FIRST) == algebra.of(Leaf("x", FIRST))
+    product = algebra.of(Product(x, "w"))
+    assert algebra.part(product, SECOND) == algebra.of(Product(x, "w", SECOND))
     tanh = algebra.of(Function("Tanh", algebra.add(x, product)))
     inside = algebra.add(algebra.part(x, FIRST), algebra.part(product, FIRST))
     assert algebra.part(tanh, FIRST) == algebra.of(Function("Tanh", inside))
@@ -144,7 +143,7 @@ def test_parts_reach_leaves_functions_and_the_columns_of_products() -> None:
 @pytest.mark.parametrize("k", range(4))
 def test_a_half_of_a_half_is_a_quarter(k: int) -> None:
     algebra = Algebra()
-    x = algebra.of(Product(leaf(algebra, "x"), VALUES["w"]))
+    x = algebra.of(Product(leaf(algebra, "x"), "w"))
     half = algebra.part(x, (FIRST, SECOND)[k // 2])
     assert algebra.part(half, (FIRST, SECOND)[k % 2]) == algebra.part(x, QUARTERS[k])
 
@@ -169,7 +168,7 @@ def test_a_product_distributes_over_parts() -> None:
 
 def test_growth_ends() -> None:
     algebra = Algebra()
-    terms = [algebra.of(Leaf(ir.Value(name=f"v{k}"))) for k in range(65)]
+    terms = [algebra.of(Leaf(f"v{k}")) for k in range(65)]
     algebra.add(*terms[:64])
     with pytest.raises(TooComplexError):
         algebra.add(*terms)

@@ -13,12 +13,13 @@ Caffe2 computes all gates by one product and splits the result, and ONNX's opera
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Final
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
-import onnx_ir as ir
+# What stands for a value of a net: a blob's name, say.
+V = TypeVar("V", bound=Hashable)
 
 # A polynomial with more terms is not the state of an LSTM, GRU or RNN; products of sums could grow exponentially.
 _MAX_TERMS: Final = 64
@@ -37,19 +38,19 @@ _Images = Mapping[int, Polynomial]  # what becomes of atoms, by their numbers
 
 
 @dataclass(frozen=True)
-class Leaf:
+class Leaf(Generic[V]):
     """A state, a row of a sequence or an outer value, or a part of its last axis."""
 
-    value: ir.Value
+    value: V
     part: Part = WHOLE
 
 
 @dataclass(frozen=True)
-class Product:
+class Product(Generic[V]):
     """A polynomial times an outer matrix, or times a range of its columns."""
 
     operand: Polynomial
-    matrix: ir.Value
+    matrix: V
     part: Part = WHOLE
 
 
@@ -62,10 +63,10 @@ class Function:
 
 
 @dataclass(frozen=True)
-class Mask:
+class Mask(Generic[V]):
     """1 in the rows of the batch whose sequence is longer than the number of the step, else 0."""
 
-    lengths: ir.Value
+    lengths: V
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ class Pieces:
     operands: tuple[Polynomial, ...]
 
 
-Atom = Leaf | Product | Function | Mask | Pieces
+Atom: TypeAlias = Leaf[V] | Product[V] | Function | Mask[V] | Pieces
 _COMPOSED: Final = (Product, Function, Pieces)  # those that are made of polynomials
 
 
@@ -84,13 +85,13 @@ class TooComplexError(Exception):
 
 
 @dataclass
-class Algebra:
+class Algebra(Generic[V]):
     """Operations on polynomials, and the atoms that their monomials refer to by number."""
 
-    atoms: list[Atom] = field(default_factory=list)
-    _numbers: dict[Atom, int] = field(default_factory=dict)
+    atoms: list[Atom[V]] = field(default_factory=list)
+    _numbers: dict[Atom[V], int] = field(default_factory=dict)
 
-    def of(self, atom: Atom) -> Polynomial:
+    def of(self, atom: Atom[V]) -> Polynomial:
         """Return the polynomial of a single atom."""
         number = self._numbers.setdefault(atom, len(self.atoms))
         if number == len(self.atoms):
@@ -135,20 +136,18 @@ class Algebra:
         """Return a range of the last axis, pushed down to the leaves and matrices."""
         return self._replace([polynomial], lambda atom, images: self._part_of(atom, part, images), (Function,))[0]
 
-    def masks(self, *polynomials: Polynomial) -> set[Mask]:
+    def masks(self, *polynomials: Polynomial) -> set[Mask[V]]:
         """Return all masks in the polynomials, at any depth."""
         return {atom for atom in self._atoms_in(polynomials) if isinstance(atom, Mask)}
 
-    def leaves(self, *polynomials: Polynomial) -> set[ir.Value]:
+    def leaves(self, *polynomials: Polynomial) -> set[V]:
         """Return the values of all leaves in the polynomials, at any depth."""
         return {atom.value for atom in self._atoms_in(polynomials) if isinstance(atom, Leaf)}
 
-    def within_products(
-        self, polynomials: Iterable[Polynomial], known: Polynomial, value: ir.Value
-    ) -> list[Polynomial]:
+    def within_products(self, polynomials: Iterable[Polynomial], known: Polynomial, value: V) -> list[Polynomial]:
         """Replace ``known`` by the leaf ``value`` where all of its terms are terms of the operand of a product."""
 
-        def image(atom: Atom, images: _Images) -> Polynomial:
+        def image(atom: Atom[V], images: _Images) -> Polynomial:
             if isinstance(atom, Product) and set(known) <= set(atom.operand):
                 rest = tuple(term for term in atom.operand if term not in known)
                 return self.of(Product(self.add(rest, self.of(Leaf(value))), atom.matrix, atom.part))
@@ -156,19 +155,19 @@ class Algebra:
 
         return self._replace(polynomials, image)
 
-    def assuming(self, polynomials: Iterable[Polynomial], mask: Mask, value: float) -> list[Polynomial]:
+    def assuming(self, polynomials: Iterable[Polynomial], mask: Mask[V], value: float) -> list[Polynomial]:
         """Replace a mask by 0 or 1."""
 
-        def image(atom: Atom, images: _Images) -> Polynomial:
+        def image(atom: Atom[V], images: _Images) -> Polynomial:
             return self.constant(value) if atom == mask else self._with_images(atom, images)
 
         return self._replace(polynomials, image)
 
-    def factors(self, monomial: Monomial) -> list[Atom]:
+    def factors(self, monomial: Monomial) -> list[Atom[V]]:
         """Return the atoms of a monomial."""
         return [self.atoms[number] for number in monomial]
 
-    def _part_of(self, atom: Atom, part: Part, images: _Images) -> Polynomial:
+    def _part_of(self, atom: Atom[V], part: Part, images: _Images) -> Polynomial:
         if isinstance(atom, Leaf):
             return self.of(Leaf(atom.value, _within(atom.part, part)))
         if isinstance(atom, Product):
@@ -184,8 +183,8 @@ class Algebra:
     def _replace(
         self,
         polynomials: Iterable[Polynomial],
-        image: Callable[[Atom, _Images], Polynomial],
-        within: tuple[type[Atom], ...] = _COMPOSED,
+        image: Callable[[Atom[V], _Images], Polynomial],
+        within: tuple[type[Any], ...] = _COMPOSED,
     ) -> list[Polynomial]:
         """Replace every atom, at any depth within atoms of some kinds, by its image.
 
@@ -201,7 +200,7 @@ class Algebra:
             images[number] = image(self.atoms[number], images)
         return [self._substituted(polynomial, images) for polynomial in polynomials]
 
-    def _with_images(self, atom: Atom, images: _Images) -> Polynomial:
+    def _with_images(self, atom: Atom[V], images: _Images) -> Polynomial:
         """Return the atom of operands in which all atoms are replaced."""
         match atom:
             case Product(operand, matrix, part):
@@ -231,11 +230,11 @@ class Algebra:
             numbers += [number] * (1 if isinstance(self.atoms[number], Mask) else count)
         return tuple(sorted(numbers))
 
-    def _atoms_in(self, polynomials: Iterable[Polynomial]) -> list[Atom]:
+    def _atoms_in(self, polynomials: Iterable[Polynomial]) -> list[Atom[V]]:
         """Return all atoms, at any depth."""
         return [self.atoms[number] for number in self._numbers_in(polynomials, _COMPOSED)]
 
-    def _numbers_in(self, polynomials: Iterable[Polynomial], within: tuple[type[Atom], ...]) -> list[int]:
+    def _numbers_in(self, polynomials: Iterable[Polynomial], within: tuple[type[Any], ...]) -> list[int]:
         """Return the numbers of all atoms, at any depth within some kinds; an atom's is above those of its parts."""
         found: set[int] = set()
         pending = list(polynomials)
@@ -263,7 +262,7 @@ def _within(outer: Part, inner: Part) -> Part:
     return outer[0] + inner[0] * width, outer[0] + inner[1] * width
 
 
-def _operands(atom: Atom) -> tuple[Polynomial, ...]:
+def _operands(atom: Atom[Any]) -> tuple[Polynomial, ...]:
     if isinstance(atom, Product | Function):
         return (atom.operand,)
     return atom.operands if isinstance(atom, Pieces) else ()
