@@ -17,6 +17,7 @@ from caffe2_torch.evaluation.context import Context
 from caffe2_torch.evaluation.program import Program
 from caffe2_torch.evaluation.values import Quantized, Value, result_of, value_of
 from caffe2_torch.parameter_names import attribute_names, reached_by_gradients
+from caffe2_torch.recurrent.fuse import fuse_cells
 
 
 class NetModule(nn.Module):
@@ -36,6 +37,7 @@ class NetModule(nn.Module):
         self.outputs = tuple(conversion.outputs)
         self._net = net.SerializeToString()
         self._program: Program | None = conversion.program
+        self._fused: Program | None = None
         self._constants = {n: v for n, v in conversion.values.items() if not isinstance(v, torch.Tensor)}
         tensors = {n: v for n, v in conversion.values.items() if isinstance(v, torch.Tensor)}
         self.names = attribute_names(tensors, taken=lambda name: hasattr(self, name))
@@ -75,7 +77,8 @@ class NetModule(nn.Module):
 
         Args:
             inputs: values by blob name; those of parameters may be among them, for this run.
-            outputs: names of any blobs that the net computes; None for ``outputs``. Those without a value are left out.
+            outputs: names of any blobs that the net computes, each by its operator; None for ``outputs``, for which
+                recurrent nets run as layers of PyTorch where they are equal. Those without a value are left out.
 
         Raises RunError as a call does.
         """
@@ -88,7 +91,7 @@ class NetModule(nn.Module):
         blobs.update((blob, getattr(self, attribute)) for blob, attribute in self.names.items())
         blobs.update((name, value_of(value, context.device)) for name, value in inputs.items())
         wanted = self.outputs if outputs is None else tuple(outputs)
-        program = self._compiled()
+        program = self._fused_program() if outputs is None else self._compiled()
         if context.device is None or context.device.type == "cpu":
             program.run(blobs, context, {*wanted, *self._updated})
         else:
@@ -128,9 +131,16 @@ class NetModule(nn.Module):
             self._program = compile_net(net, Location(net.name or "predict"), [])
         return self._program
 
+    def _fused_program(self) -> Program:
+        if self._fused is None:
+            ranks = {blob: getattr(self, name).dim() for blob, name in self.names.items()}
+            kept = {*self.outputs, *self._updated}
+            self._fused = fuse_cells(self._compiled(), NetDef.FromString(self._net), ranks, kept)
+        return self._fused
+
     def __getstate__(self) -> dict[str, Any]:
-        # The program holds functions and protobufs; it is made again from the net.
-        return {**self.__dict__, "_program": None}
+        # Programs hold functions and protobufs; they are made again from the net.
+        return {**self.__dict__, "_program": None, "_fused": None}
 
     def extra_repr(self) -> str:
         """See nn.Module."""

@@ -87,6 +87,25 @@ class RecurrentSpec:
         """The blobs that the step net writes."""
         return frozenset(name for op in self.step_net.op for name in op.output)
 
+    @property
+    def buffer_reason(self) -> str | None:
+        """Why a loop must carry more than one row of each state; None if one row suffices."""
+        states = {state.blob for state in self.states}
+        for link in self.links:
+            if link.window != 1:
+                return f"link {link.internal!r} sees a window of {link.window} rows"
+            if link.offset < 0:
+                return f"link {link.internal!r} has the negative offset {link.offset}"
+        for link in self.writes():
+            if link.external not in states:
+                return f"link {link.internal!r} writes to {link.external!r}, which is not a state"
+            if link.offset != 1:
+                return f"link {link.internal!r} writes its state at offset {link.offset}"
+        for link in self.reads():
+            if link.external in states and link.offset != 0:
+                return f"link {link.internal!r} reads its state at offset {link.offset}"
+        return None
+
     def without_scratches(self) -> RecurrentSpec:
         """Return the same without scratches: what is linked to them is a blob of the step net alone."""
         names = {scratch.blob for scratch in self.scratches}

@@ -11,7 +11,8 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_bridge.cells.algebra import WHOLE
-from caffe2_bridge.cells.match import Affine, Cell, Columns, NoMatchError
+from caffe2_bridge.cells.match import Cell, Columns, NoMatchError
+from caffe2_bridge.cells.projection import Hoisted, Projection, find_projection
 from caffe2_frontend.emit.shapes import Size, size, size_vector, squeeze, transpose_matrix, unsqueeze, vector
 from caffe2_frontend.emit.subgraphs import Body
 from caffe2_frontend.interop.constants import is_part_of_zeros
@@ -20,22 +21,6 @@ from caffe2_frontend.recurrent.padding import freeze_cell_state, mask_padding, s
 
 # In the metadata of sequence lengths: all are T.
 ALL_STEPS: Final = "caffe2_bridge.all_steps"
-
-
-@dataclass(frozen=True)
-class Projection:
-    """The input of a fused operator, X [T, N, I], and its projection to the gates.
-
-    Attributes:
-        sequences: X is their sum: values, or rows that stand for the outputs of other cells, which are emitted first.
-        columns: the columns of the weight matrix of each gate; None if the gates add X itself: the matrix is then the
-            identity.
-        biases: the biases of each gate.
-    """
-
-    sequences: tuple[Value, ...]
-    columns: tuple[Columns[Value], ...] | None
-    biases: tuple[tuple[Columns[Value], ...], ...]
 
 
 @dataclass(frozen=True)
@@ -55,42 +40,21 @@ def hidden_size(cell: Cell[Value]) -> int:
     return width
 
 
-def projection(body: Body, cell: Cell[Value]) -> Projection:
+def projection(body: Body, cell: Cell[Value]) -> Projection[Value]:
     """Return the common input of the gates. Raises NoMatchError if they have different inputs."""
-    gates = cell.gates
-    sequence = dict(zip(body.rows, body.sequences, strict=True))
-    biases = tuple(gate.biases for gate in gates)
-    if all(len(gate.inputs) == 1 and not gate.rows for gate in gates):
-        operands = {gate.inputs[0][0] for gate in gates}
-        if len(operands) == 1:
-            rows = sorted(operands.pop(), key=lambda row: str(row.name))
-            columns = tuple(gate.inputs[0][1] for gate in gates)
-            return Projection(tuple(sequence.get(row, row) for row in rows), columns, biases)
-    elif all(len(gate.rows) == 1 and not gate.inputs for gate in gates):
-        values = {gate.rows[0].value for gate in gates}
-        if len(values) == 1:
-            row = values.pop()
-            return _hoisted_projection(sequence.get(row, row), gates, biases)
-    raise NoMatchError("the gates must read one sequence in the same way")
+    return find_projection(cell, dict(zip(body.rows, body.sequences, strict=True)), _hoisted)
 
 
-def _hoisted_projection(
-    gates_input: Value, gates: Sequence[Affine[Value]], biases: tuple[tuple[Columns[Value], ...], ...]
-) -> Projection:
-    """Undo the hoisting of the input's product out of the loop: return its operand, or the sequence itself if none."""
-    parts = [gate.rows[0].part for gate in gates]
-    product, bias = _added_bias(gates_input)
+def _hoisted(sequence: Value) -> Hoisted[Value] | None:
+    """Find the product with a matrix that the sequence is; None where another node makes it."""
+    product, bias = _added_bias(sequence)
     node = product.producer()
     if node is None or node.op_type != "MatMul":
-        if any(width != Fraction(1, len(parts)) for width in (b - a for a, b in parts)):
-            raise NoMatchError("the gates must use equal parts of the input that neither overlap nor omit elements")
-        return Projection((gates_input,), None, biases)
+        return None
     x, matrix = node.inputs
     if x is None or matrix is None or matrix.shape is None or len(matrix.shape) != 2:
         raise NoMatchError("the input must be projected by a product with a matrix")
-    if bias is not None:
-        biases = tuple((*own, Columns(bias, part)) for own, part in zip(biases, parts, strict=True))
-    return Projection((x,), tuple(Columns(matrix, part) for part in parts), biases)
+    return Hoisted(x, matrix, bias)
 
 
 def _added_bias(value: Value) -> tuple[Value, Value | None]:
@@ -108,7 +72,7 @@ def emit_fused(
     op: Op,
     body: Body,
     cell: Cell[Value],
-    source: Projection,
+    source: Projection[Value],
     outputs: Mapping[Value, Value],
     steps: Size,
     *,
@@ -264,7 +228,7 @@ def _identity(op: Op, x: Value, rows: Sequence[Columns[Value]]) -> Value:
     return _stack(op, [Columns(op.emit("EyeLike", square), row.part) for row in rows])
 
 
-def _biases(op: Op, cell: Cell[Value], source: Projection, width: int) -> Value:
+def _biases(op: Op, cell: Cell[Value], source: Projection[Value], width: int) -> Value:
     """Concatenate the biases of the input products and of the recurrent products."""
     zero = op.const(np.zeros(width, np.float32))
     inputs = [_bias(op, biases, gate.constant, zero) for gate, biases in zip(cell.gates, source.biases, strict=True)]

@@ -17,7 +17,7 @@ from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.recurrent.buffered import emit_buffered
 from caffe2_frontend.recurrent.padding import steps_int32
-from caffe2_frontend.recurrent.step_body import Rows, buffer_reason
+from caffe2_frontend.recurrent.step_body import Rows
 from caffe2_frontend.recurrent.unbuffered import emit_rowwise
 
 family = Family("recurrent")
@@ -74,7 +74,7 @@ def recurrent_network(op: Op) -> tuple[Value | None, ...]:
         op.unsupported("the form 'portable' is for sequences of at least one step, and this one has none", _HINT)
     if op.lowering.full_lengths:
         _fill_lengths(op, sequence)
-    reason = buffer_reason(spec)
+    reason = spec.buffer_reason
     if reason is None:
         workspaces = emit_rowwise(op, spec, form)
         _bind_rows(op, spec, workspaces.states)

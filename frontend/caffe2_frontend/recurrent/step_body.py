@@ -36,25 +36,6 @@ class Operands:
     steps: Size
 
 
-def buffer_reason(spec: RecurrentSpec) -> str | None:
-    """Return why a loop must carry more than one row of each state; None if one row suffices."""
-    states = {state.blob for state in spec.states}
-    for link in spec.links:
-        if link.window != 1:
-            return f"link {link.internal!r} sees a window of {link.window} rows"
-        if link.offset < 0:
-            return f"link {link.internal!r} has the negative offset {link.offset}"
-    for link in spec.writes():
-        if link.external not in states:
-            return f"link {link.internal!r} writes to {link.external!r}, which is not a state"
-        if link.offset != 1:
-            return f"link {link.internal!r} writes its state at offset {link.offset}"
-    for link in spec.reads():
-        if link.external in states and link.offset != 0:
-            return f"link {link.internal!r} reads its state at offset {link.offset}"
-    return None
-
-
 def read_operands(op: Op, spec: RecurrentSpec) -> Operands:
     """Emit the initial states as rows, and the sequences, from the operands and the linked blobs."""
     first = op.input(0)

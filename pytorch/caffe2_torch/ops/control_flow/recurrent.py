@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from caffe2_bridge.control import RecurrentNetwork, State
 from caffe2_torch.evaluation.family import Family
 from caffe2_torch.evaluation.op import Op
@@ -9,13 +11,16 @@ from caffe2_torch.evaluation.rows import Rows, StepBlobs
 
 family = Family("recurrent")
 
+# Arguments that do not change results.
+SCHEDULED: Final = ("enable_rnn_executor", "rnn_executor_debug", "num_workspaces")
+
 
 @family.converts("RecurrentNetwork")
 def recurrent_network(op: Op) -> None:
     """Show the step net rows of states, of the sequence and of other blobs, through which it writes rows."""
     control = op.control
     assert isinstance(control, RecurrentNetwork)
-    op.args.ignore(*control.arguments, "enable_rnn_executor", "rnn_executor_debug", "num_workspaces")
+    op.args.ignore(*control.arguments, *SCHEDULED)
     spec, sequence = control.spec, op.tensor(0)
     steps, batch = sequence.shape[:2]
     rows = {state.blob: _state_rows(op, state, steps, batch) for state in spec.states}

@@ -1,0 +1,1 @@
+"""Recurrent nets as the recurrent layers of PyTorch."""
