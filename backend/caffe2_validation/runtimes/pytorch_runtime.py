@@ -57,9 +57,11 @@ class _Loaded:
         if wanted != self._outputs:
             self._module, self._outputs = self._made(wanted), wanted
         read = {*self._module.inputs, *self._module.names}  # of a net that is cut, not all inputs
+        fed = {name: value for name, value in inputs.items() if name in read}
         try:
             with torch.no_grad():
-                found = self._module({name: value for name, value in inputs.items() if name in read})
+                # Operator by operator: layers are matched by what the export matches cells with.
+                found = self._module.run(fed, self._module.outputs)
         except BridgeError as error:
             raise RunError(f"pytorch: {error}") from error
         return {name: _value(value) for name, value in found.items()}

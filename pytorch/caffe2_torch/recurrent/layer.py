@@ -67,10 +67,9 @@ class Layer:
         x = self._input(tensors)
         width = tensors[self.cell.gates[0].recurrent.value].shape[-1]
         starts = [_initial(tensors[name], x, width) for name in self.initial]
-        lengths = None if self.cell.lengths is None else self._lengths(tensors, x)
+        lengths = self._lengths(tensors, x)
         weights = self._weights(tensors, x, width)
-        freezes = lengths is not None and self.keeps_cell_state and not self.cell.drop
-        if lengths is not None and freezes:
+        if lengths is not None and self.keeps_cell_state and not self.cell.drop:
             x, weights[0] = _freeze_cell_state(x, weights[0], lengths, width)
         y, *finals = self._compute(x, starts, _contiguous(weights))
         if lengths is None:
@@ -89,12 +88,15 @@ class Layer:
             raise MisfitError
         return sum(others, first)
 
-    def _lengths(self, tensors: Tensors, x: torch.Tensor) -> torch.Tensor:
-        """Return lengths from 0 to T, int64; Caffe2 treats others like these."""
-        assert self.cell.lengths is not None
+    def _lengths(self, tensors: Tensors, x: torch.Tensor) -> torch.Tensor | None:
+        """Return lengths from 0 to T, int64; None where all are seen to be T. Caffe2 treats others like these."""
+        if self.cell.lengths is None:
+            return None
         lengths = tensors[self.cell.lengths]
         if lengths.is_floating_point() or lengths.shape != x.shape[1:2]:
             raise MisfitError
+        if lengths.device.type == "cpu" and not torch.compiler.is_compiling() and bool((lengths >= x.shape[0]).all()):
+            return None
         return lengths.to(torch.int64).clamp(0, x.shape[0])
 
     def _weights(self, tensors: Tensors, x: torch.Tensor, width: int) -> list[torch.Tensor]:
@@ -106,10 +108,10 @@ class Layer:
             if x.shape[2] != size:
                 raise MisfitError
             eye = torch.eye(size, dtype=x.dtype, device=x.device)
-            inputs = [_rows(eye, gate.rows[0], width) for gate in gates]
+            inputs = torch.cat([_rows(eye, gate.rows[0], width) for gate in gates])
         else:
-            inputs = [_matrix(tensors, self.source.columns[k], width, x.shape[2]) for k in order]
-        weights = [torch.cat(inputs), torch.cat([_matrix(tensors, gate.recurrent, width, width) for gate in gates])]
+            inputs = _matrix(tensors, [self.source.columns[k] for k in order], width, x.shape[2])
+        weights = [inputs, _matrix(tensors, [gate.recurrent for gate in gates], width, width)]
         biases = [(self.source.biases[k], gate.constant) for k, gate in zip(order, gates, strict=True)]
         biases += [(gate.recurrent_biases, 0.0) for gate in gates]
         if any(columns or constant for columns, constant in biases):
@@ -146,11 +148,16 @@ def _rows(matrix: torch.Tensor, columns: Columns[str], width: int) -> torch.Tens
     return matrix[int(start) : int(end)]
 
 
-def _matrix(tensors: Tensors, columns: Columns[str], width: int, features: int) -> torch.Tensor:
-    matrix = tensors[columns.value]
-    if matrix.dim() != 2 or matrix.shape[1] != features:
+def _matrix(tensors: Tensors, gates: Sequence[Columns[str]], width: int, features: int) -> torch.Tensor:
+    """Stack the matrices of all gates, [gates * H, features]; a matrix of all of them, in order, is not copied."""
+    matrices = [tensors[gate.value] for gate in gates]
+    if any(matrix.dim() != 2 or matrix.shape[1] != features for matrix in matrices):
         raise MisfitError
-    return _rows(matrix, columns, width)
+    pieces = [_rows(matrix, gate, width) for matrix, gate in zip(matrices, gates, strict=True)]
+    starts = [gate.part[0] * len(gates) for gate in gates]
+    if len({gate.value for gate in gates}) == 1 and starts == [*range(len(gates))]:
+        return matrices[0]
+    return torch.cat(pieces)
 
 
 def _bias(tensors: Tensors, columns: Sequence[Columns[str]], constant: float, zero: torch.Tensor) -> torch.Tensor:
