@@ -29,7 +29,7 @@ def _compile(net: NetDef, location: Location, effects: NetEffects, findings: lis
         if step is not None:
             step.last_reads = tuple(last.get(view.index, ()))
             steps.append(step)
-    return Program(tuple(steps), frozenset(effects.found))
+    return Program(tuple(steps), frozenset(effects.found), frozenset(effects.may))
 
 
 def _step(view: OpView, here: Location, findings: list[Diagnostic]) -> Step | None:

@@ -106,6 +106,25 @@ class RecurrentSpec:
                 return f"link {link.internal!r} reads its state at offset {link.offset}"
         return None
 
+    @property
+    def row_reason(self) -> str | None:
+        """Why a step does not map one row of each state, and rows of sequences of its number, to one row of each state.
+
+        None if it does.
+        """
+        blobs = [state.blob for state in self.states]
+        reads, writes = list(self.reads()), list(self.writes())
+        if self.buffer_reason is not None:
+            return self.buffer_reason
+        if any(link.offset for link in reads):
+            return "the step net reads rows of other steps"
+        for links in ([link.external for link in reads if link.external in blobs], [link.external for link in writes]):
+            if sorted(links) != sorted(blobs):
+                return "the step net does not read and write each state once"
+        if len({link.internal for link in self.links}) < len(self.links) or self.scratches:
+            return "a blob of the step net is rows of several blobs"
+        return None
+
     def without_scratches(self) -> RecurrentSpec:
         """Return the same without scratches: what is linked to them is a blob of the step net alone."""
         names = {scratch.blob for scratch in self.scratches}

@@ -44,5 +44,5 @@ def operands(op: Op) -> tuple[torch.Tensor, torch.Tensor]:
 
 def require_same_shape(op: Op, *tensors: torch.Tensor) -> None:
     """Refuse operands that PyTorch would broadcast and Caffe2 does not."""
-    if len({tuple(each.shape) for each in tensors}) > 1:
+    if any(each.shape != tensors[0].shape for each in tensors):
         op.refuse(f"the operands must have the same shape, not {', '.join(str(tuple(t.shape)) for t in tensors)}")

@@ -7,6 +7,11 @@ from dataclasses import dataclass
 import torch
 
 
+def is_exporting() -> bool:
+    """Whether a program is being recorded by ``torch.export``."""
+    return bool(torch.compiler.is_exporting())
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """Where a run creates tensors, the element type of those that Caffe2 creates as float, and whether it trains."""

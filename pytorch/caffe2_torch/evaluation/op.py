@@ -10,12 +10,15 @@ import torch
 from caffe2_bridge.control import ControlOperator
 from caffe2_bridge.diagnostics import BridgeError
 from caffe2_bridge.netdef.views import Args, OpView
-from caffe2_torch.evaluation.context import Context
+from caffe2_torch.evaluation.context import Context, is_exporting
 from caffe2_torch.evaluation.values import DTYPES, Quantized, Strings, Value
 
 
 class Body(Protocol):
-    """The program of a body."""
+    """The program of a body: ``found`` are blobs that it reads before it writes them, or may keep."""
+
+    found: frozenset[str]
+    written: frozenset[str]
 
     def run(self, blobs: MutableMapping[str, Value], context: Context) -> None:
         """Run it in a workspace."""
@@ -117,6 +120,11 @@ class Op:
         if not 0 <= found < max(rank, 1):
             self.refuse(f"axis {axis} is out of range for rank {rank}")
         return found
+
+    def require_within(self, index: torch.Tensor, low: int, high: int, reason: str) -> None:
+        """Refuse indices that are not from ``low`` to ``high - 1``; an exported program leaves that to PyTorch."""
+        if not is_exporting() and index.numel() and not low <= int(index.min()) <= int(index.max()) < high:
+            self.refuse(reason)
 
     def refuse(self, reason: str) -> NoReturn:
         """Raise RefusedError: PyTorch would compute something else, or Caffe2 refuses it too."""

@@ -69,10 +69,14 @@ class Step:
 
 @dataclass
 class Program:
-    """The steps of a net. ``found`` are the blobs that they read before they write them, or may keep."""
+    """The steps of a net.
+
+    ``found`` are the blobs that they read before they write them, or may keep; ``written`` those that they may write.
+    """
 
     steps: tuple[Step, ...]
     found: frozenset[str]
+    written: frozenset[str] = frozenset()
 
     def run(self, blobs: Blobs, context: Context, keep: Collection[str] | None = None) -> None:
         """Run all steps in a workspace. Blobs that are not kept are dropped after their last use; None keeps all."""

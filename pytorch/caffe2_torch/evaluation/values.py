@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -61,6 +61,14 @@ def value_of_parameter(parameter: Parameter) -> Value:
 def result_of(value: Value) -> Any:
     """Return what a caller gets: a tensor, strings, or an Int8Tensor of a tensor."""
     return Int8Tensor(value.data, value.scale, value.zero_point) if isinstance(value, Quantized) else value  # type: ignore[arg-type] # a tensor in the place of an array
+
+
+def sizes_tensor(sizes: Iterable[int], dtype: torch.dtype) -> torch.Tensor:
+    """Return sizes as a tensor; those that are symbols of an exported program stay symbols."""
+    found = list(sizes)
+    if all(isinstance(size, int) for size in found):
+        return torch.tensor(found, dtype=dtype)
+    return torch.stack([torch.scalar_tensor(size, dtype=dtype) for size in found])
 
 
 def _strings(array: npt.NDArray[Any]) -> Strings:

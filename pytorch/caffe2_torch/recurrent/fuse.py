@@ -15,7 +15,7 @@ from caffe2_bridge.netdef.unread_arguments import unread_arguments
 from caffe2_bridge.netdef.views import OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_bridge.ssa.effects import NetEffects, analyse
-from caffe2_torch.evaluation.context import Context
+from caffe2_torch.evaluation.context import Context, is_exporting
 from caffe2_torch.evaluation.program import Blobs, Program, Step
 from caffe2_torch.ops.control_flow.recurrent import SCHEDULED
 from caffe2_torch.recurrent.layer import Layer, MisfitError
@@ -37,11 +37,19 @@ class LayersStep(Step):
     def run(self, blobs: Blobs, context: Context) -> None:
         """Run the layers; where the shapes of the blobs are not those of layers, run the step net instead."""
         try:
+            if is_exporting():
+                self._require_static_steps(blobs)
             self._run_layers(blobs)
         except MisfitError:
             for step in self.before:
                 step.run(blobs, context)
             super().run(blobs, context)
+
+    def _require_static_steps(self, blobs: Blobs) -> None:
+        """Raise MisfitError where T is a symbol: what PyTorch's layers export for it holds for one T alone."""
+        sequence = blobs.get(self.layers[0].source.sequences[0])
+        if not isinstance(sequence, torch.Tensor) or not isinstance(sequence.shape[0], int):
+            raise MisfitError
 
     def _run_layers(self, blobs: Blobs) -> None:
         control = self.control
@@ -93,7 +101,7 @@ def fuse_cells(program: Program, net: NetDef, ranks: Mapping[str, int], outputs:
         for i, step in enumerate(steps)
         if i not in dropped
     ]
-    return Program(tuple(remaining), program.found)
+    return replace(program, steps=tuple(remaining))
 
 
 def _fuse(

@@ -30,7 +30,7 @@ def read_step(spec: RecurrentSpec, ranks: Mapping[str, int]) -> Equations[str]:
 
     Raises NoMatchError where the loop carries more than one row of each state.
     """
-    reason = spec.buffer_reason or _link_reason(spec)
+    reason = spec.row_reason
     if reason:
         raise NoMatchError(reason)
     reading = _Reading(spec, ranks)
@@ -47,20 +47,6 @@ def read_step(spec: RecurrentSpec, ranks: Mapping[str, int]) -> Equations[str]:
         reading.is_outer,
         lambda state: _ROW + state,
     )
-
-
-def _link_reason(spec: RecurrentSpec) -> str | None:
-    """Return why blobs of the step are not one row of each state before and after it, and rows of sequences."""
-    blobs = [state.blob for state in spec.states]
-    reads, writes = list(spec.reads()), list(spec.writes())
-    if any(link.offset for link in reads):
-        return "the step net reads rows of other steps"
-    for links in ([link.external for link in reads if link.external in blobs], [link.external for link in writes]):
-        if sorted(links) != sorted(blobs):
-            return "the step net does not read and write each state once"
-    if len({link.internal for link in spec.links}) < len(spec.links) or spec.scratches:
-        return "a blob of the step net is rows of several blobs"
-    return None
 
 
 class _Reading:

@@ -7,6 +7,8 @@ from collections import ChainMap
 import torch
 
 from caffe2_bridge.control import OnnxWhile, While
+from caffe2_torch.evaluation.context import is_exporting
+from caffe2_torch.evaluation.exporting import export_loop
 from caffe2_torch.evaluation.family import Family
 from caffe2_torch.evaluation.op import Op
 from caffe2_torch.evaluation.values import Value
@@ -19,6 +21,11 @@ def loop(op: Op) -> None:
     control = op.control
     assert isinstance(control, While)
     assert control.condition is not None
+    if is_exporting():
+        test, body = (op.bodies.get(name) for name in (control.condition_argument, control.loop_argument))
+        assert body is not None
+        export_loop(op, control.condition, test, body)
+        return
     while True:
         if control.condition_argument in op.bodies:
             op.bodies[control.condition_argument].run(op.blobs, op.context)

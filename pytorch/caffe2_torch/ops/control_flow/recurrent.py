@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+import torch
+
 from caffe2_bridge.control import RecurrentNetwork, State
+from caffe2_torch.evaluation.context import is_exporting
+from caffe2_torch.evaluation.exporting import Bodies, export_steps
 from caffe2_torch.evaluation.family import Family
 from caffe2_torch.evaluation.op import Op
 from caffe2_torch.evaluation.rows import Rows, StepBlobs
@@ -23,6 +27,9 @@ def recurrent_network(op: Op) -> None:
     op.args.ignore(*control.arguments, *SCHEDULED)
     spec, sequence = control.spec, op.tensor(0)
     steps, batch = sequence.shape[:2]
+    if is_exporting() and spec.row_reason is None:
+        _export(op, control)
+        return
     rows = {state.blob: _state_rows(op, state, steps, batch) for state in spec.states}
     rows |= {scratch.blob: Rows((batch, scratch.size), [None] * steps) for scratch in spec.scratches}
     blobs = StepBlobs(op, spec, rows)
@@ -41,6 +48,34 @@ def recurrent_network(op: Op) -> None:
         op.blobs[alias.blob] = source[start:]
     for name in control.objects:
         op.blobs[name] = None
+
+
+def _export(op: Op, control: RecurrentNetwork) -> None:
+    """Record the steps as a scan of one row of each state, and of rows of the sequences."""
+    spec, sequence = control.spec, op.tensor(0)
+    steps, batch = sequence.shape[:2]
+    (body,) = op.bodies.values()
+    names = {link.external: link.internal for link in spec.reads()}
+    after = {link.external: link.internal for link in spec.writes()}
+    initial, sequences = {}, {}
+    for state in spec.states:
+        (first,) = (row for row in _state_rows(op, state, 0, batch).values if row is not None)
+        initial[names[state.blob]] = first[None].clone(memory_format=torch.contiguous_format)
+    for link in spec.reads():
+        if link.internal not in initial:
+            rows = op.blobs[link.external]
+            assert isinstance(rows, torch.Tensor)
+            sequences[link.internal] = rows[:steps]
+    sequences[spec.timestep] = torch.arange(steps, dtype=torch.int32, device=sequence.device)
+    bodies = Bodies(op, [body], [*initial, *sequences])
+    stacked = export_steps(bodies, body, initial, sequences, [after[state.blob] for state in spec.states])
+    states = {
+        state.blob: torch.cat([initial[names[state.blob]], rows])
+        for state, rows in zip(spec.states, stacked, strict=True)
+    }
+    op.blobs.update(states)
+    op.blobs.update((alias.blob, states[alias.source][alias.offset :]) for alias in spec.aliases)
+    op.blobs.update(dict.fromkeys(control.objects))
 
 
 def _state_rows(op: Op, state: State, steps: int, batch: int) -> Rows:

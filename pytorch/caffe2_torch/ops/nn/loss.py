@@ -21,8 +21,7 @@ _LEAST: Final = 1e-20
 def _labelled(op: Op, rows: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """Return the element of each row [N, classes] that its label names, [N]."""
     index = labels.reshape(-1, 1).to(torch.int64)
-    if index.numel() and not 0 <= int(index.min()) <= int(index.max()) < rows.shape[1]:
-        op.refuse(f"labels must be from 0 to {rows.shape[1] - 1}")
+    op.require_within(index, 0, rows.shape[1], f"labels must be from 0 to {rows.shape[1] - 1}")
     return rows.gather(1, index).reshape(-1)
 
 

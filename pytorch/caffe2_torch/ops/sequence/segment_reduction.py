@@ -85,8 +85,7 @@ def positional_weighted_sum(op: Op) -> Value:
 def take_rows(op: Op, x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
     """Return the rows of ``x`` at an index [N]."""
     index = index.to(torch.int64)
-    if index.numel() and not 0 <= int(index.min()) <= int(index.max()) < x.shape[0]:
-        op.refuse(f"indices must be from 0 to {x.shape[0] - 1}")
+    op.require_within(index, 0, x.shape[0], f"indices must be from 0 to {x.shape[0] - 1}")
     return x[index]
 
 

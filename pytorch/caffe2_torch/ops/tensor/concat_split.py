@@ -7,7 +7,7 @@ import torch
 
 from caffe2_torch.evaluation.family import Family
 from caffe2_torch.evaluation.op import Op
-from caffe2_torch.evaluation.values import Value
+from caffe2_torch.evaluation.values import Value, sizes_tensor
 
 family = Family("slicing")
 
@@ -35,7 +35,7 @@ def concat(op: Op) -> tuple[Value, Value]:
         return (np.stack if adds else np.concatenate)(rows, axis=axis), torch.tensor(sizes, dtype=torch.int32)
     parts = op.tensors
     axis = _axis(op, parts[0].dim() + adds)
-    info = torch.tensor([1 if adds else part.shape[axis] for part in parts], dtype=torch.int32)
+    info = sizes_tensor([1 if adds else part.shape[axis] for part in parts], torch.int32)
     if len({part.dim() for part in parts}) > 1:
         op.refuse("the operands must have the same rank")
     return (torch.stack if adds else torch.cat)(parts, dim=axis), info

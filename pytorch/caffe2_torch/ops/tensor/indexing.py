@@ -25,8 +25,7 @@ def gather(op: Op) -> Value:
     axis = op.axis(1 if op.type == "BatchGather" else op.args.integer("axis", default=0), x.dim())
     if x.shape[axis] == 0:
         return x
-    if index.numel() and not -x.shape[axis] <= int(index.min()) <= int(index.max()) < x.shape[axis]:
-        op.refuse(f"indices must be below {x.shape[axis]}")
+    op.require_within(index, -x.shape[axis], x.shape[axis], f"indices must be below {x.shape[axis]}")
     index = torch.where(index < 0, index + x.shape[axis], index)
     if not op.args.flag("match_outer", default=False):
         if index.numel() == 0:

@@ -8,7 +8,7 @@ import torch
 
 from caffe2_torch.evaluation.family import Family
 from caffe2_torch.evaluation.op import Op
-from caffe2_torch.evaluation.values import Value
+from caffe2_torch.evaluation.values import Value, sizes_tensor
 
 family = Family("shape")
 
@@ -31,7 +31,7 @@ def reshape_to(op: Op) -> tuple[Value, Value]:
         dims = [x.shape[index] if dim == 0 else dim for index, dim in enumerate(dims)]
     if x.numel() == 0:
         dims = [max(dim, 0) for dim in dims]
-    return x.reshape(dims), torch.tensor(x.shape, dtype=old)
+    return x.reshape(dims), sizes_tensor(x.shape, old)
 
 
 @family.converts("Squeeze", "ExpandDims")
@@ -98,12 +98,12 @@ def resize_like(op: Op) -> Value:
 def shape_of(op: Op) -> Value:
     value, axes = op.values[0], op.args.integers("axes", default=())
     shape = tuple(value.shape) if value is not None and not isinstance(value, tuple) else op.tensor(0).shape
-    return torch.tensor([shape[axis] for axis in axes] if axes else list(shape), dtype=torch.int64)
+    return sizes_tensor([shape[axis] for axis in axes] if axes else shape, torch.int64)
 
 
 @family.converts("Size")
 def size_of(op: Op) -> Value:
-    return torch.tensor(op.tensor(0).numel(), dtype=torch.int64)
+    return sizes_tensor([op.tensor(0).numel()], torch.int64)[0]
 
 
 @family.converts("Expand")
