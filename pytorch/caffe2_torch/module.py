@@ -15,7 +15,8 @@ from caffe2_torch.assembly import compile_net
 from caffe2_torch.conversion import Conversion
 from caffe2_torch.evaluation.context import Context
 from caffe2_torch.evaluation.program import Program
-from caffe2_torch.evaluation.values import Quantized, Value, result_of, value_of
+from caffe2_torch.evaluation.values import Value, result_of, value_of
+from caffe2_torch.functions.int8 import Quantized
 from caffe2_torch.parameter_names import attribute_names, reached_by_gradients
 from caffe2_torch.recurrent.fuse import fuse_cells
 

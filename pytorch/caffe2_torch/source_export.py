@@ -22,11 +22,12 @@ from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.storage import Location
 from caffe2_torch.evaluation.program import Program
 from caffe2_torch.evaluation.values import value_of
+from caffe2_torch.functions.int8 import Quantized
 from caffe2_torch.module import NetModule
 from caffe2_torch.parameter_names import reached_by_gradients
 from caffe2_torch.pipeline import convert
-from caffe2_torch.source import helpers
 from caffe2_torch.source.emission import Emission, missing_emitters
+from caffe2_torch.source.library import FUNCTIONS
 from caffe2_torch.source.module_state import ModuleState
 from caffe2_torch.source.module_text import CHECK, module_text
 from caffe2_torch.source.names import Identifiers, class_name
@@ -34,8 +35,10 @@ from caffe2_torch.source.record import record
 from caffe2_torch.source.scope import Scope, Scopes
 from caffe2_torch.source.text import listed
 
-_RESERVED = ("self", "torch", "nn", "F", "json", "Path", "load", "read_safetensors", "BLOBS", "_")
-_HELPERS = tuple(name for name in vars(helpers) if not name.startswith("_"))
+_RESERVED = (
+    "self", "torch", "nn", "F", "json", "math", "Path", "NamedTuple", "load", "read_safetensors", "BLOBS", "_",
+    *FUNCTIONS,
+)  # fmt: skip
 
 
 def export_torch(
@@ -80,15 +83,17 @@ def export_torch(
     module = NetModule(conversion)
     given = {name: examples[name] for name in conversion.inputs if name in examples}
     found = record(module, program, given)
-    fed = {name: _tensor(name, value_of(value)) for name, value in given.items()}
-    results = {name: _tensor(name, found.outputs.get(name)) for name in conversion.outputs}
+    fed = {name: _readable(name, value_of(value)) for name, value in given.items()}
+    results = {name: _readable(name, value_of(found.outputs.get(name))) for name in conversion.outputs}
 
     name = class_name(net.name or "net")
     scopes, top = Scopes(), Scope()
-    state = ModuleState(conversion.values, reached_by_gradients(net))
+    scalings = {blob: (v.scale, v.zero_point) for blob, v in conversion.values.items() if isinstance(v, Quantized)}
+    values = {blob: v.data if isinstance(v, Quantized) else v for blob, v in conversion.values.items()}
+    state = ModuleState(values, reached_by_gradients(net), scalings)
     state.reads.update(conversion.outputs)
     state.count_uses(program, scopes, top)
-    variables = Identifiers([*_RESERVED, *_HELPERS, name])
+    variables = Identifiers([*_RESERVED, name])
     parameters = {blob: (variables.of(blob), value) for blob, value in fed.items()}
     state.writes.update(conversion.inputs)
     emission = Emission(state, found, variables, scopes)
@@ -96,16 +101,16 @@ def export_torch(
         emission.device = f", device={next(iter(parameters.values()))[0]}.device"
     lines = emission.statements(program, top)
     # Parameters that operators write are variables, which start as what the init net fills.
-    first = _updated(state, conversion.values, emission, top)
-    returned = listed([emission.read(top, blob) for blob in results])
+    first = _begin(state, emission, top, parameters)
+    returned = listed([f"{emission.read(top, blob)}{_part(value)}" for blob, value in results.items()])
     if emission.findings:
         raise ConversionError(emission.findings)
     text = module_text(
         net.name or "net", name, state, [*first, *lines, f"return {returned}"], emission.methods, parameters, results
     )
     weights = {key: _parameter(key, value) for key, value in state.weights.items()}
-    arrays = {f"input_{i}": value.numpy() for i, value in enumerate(fed.values())}
-    arrays |= {f"output_{i}": value.numpy() for i, value in enumerate(results.values())}
+    arrays = {f"input_{i}": _array(value) for i, value in enumerate(fed.values())}
+    arrays |= {f"output_{i}": _array(value) for i, value in enumerate(results.values())}
     archive = io.BytesIO()
     np.savez(archive, **arrays)  # type: ignore[arg-type] # names are not those of parameters
     with local_target(folder) as target:
@@ -126,18 +131,35 @@ def _write(content: bytes, path: Path) -> None:
     path.write_bytes(content)
 
 
-def _updated(state: ModuleState, values: Mapping[str, Any], emission: Emission, top: Scope) -> list[str]:
-    lines = []
-    for blob, value in values.items():
+def _begin(
+    state: ModuleState, emission: Emission, top: Scope, inputs: Mapping[str, tuple[str, torch.Tensor | Quantized]]
+) -> list[str]:
+    """Return the statements that make Int8 tensors of inputs, and variables of parameters that operators write."""
+    lines = [
+        f"{variable} = {emission.quantized(variable, value[1:])}"
+        for variable, value in inputs.values()
+        if isinstance(value, Quantized)
+    ]
+    for blob, value in state.values.items():
         if blob in state.writes and isinstance(value, torch.Tensor) and state.reads[blob]:
-            lines.append(f"{emission.read(top, blob)} = {state.attribute(blob)}")
+            lines.append(f"{emission.read(top, blob)} = {emission.parameter(blob)}")
     return lines
 
 
-def _tensor(name: str, value: Any) -> torch.Tensor:
+def _part(value: torch.Tensor | Quantized) -> str:
+    return ".data" if isinstance(value, Quantized) else ""
+
+
+def _readable(name: str, value: Any) -> torch.Tensor | Quantized:
+    if isinstance(value, Quantized):
+        return value
     if not isinstance(value, torch.Tensor):
         raise BridgeError(f"blob {name!r} is not a tensor, and source has tensors alone as inputs and outputs")
     return value.detach()
+
+
+def _array(value: torch.Tensor | Quantized) -> np.ndarray[Any, Any]:
+    return (value.data if isinstance(value, Quantized) else value).numpy()
 
 
 def _parameter(name: str, value: torch.Tensor) -> Parameter:

@@ -11,6 +11,7 @@ import torch
 from torch.nn import functional
 
 from caffe2_torch.evaluation.op import Op
+from caffe2_torch.functions.segments import decode_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +36,7 @@ def decode(op: Op, x: torch.Tensor, rows: FusedRows, weights: torch.Tensor | Non
     """Dequantize fused rows, bytes [..., C], to floats; ``weights`` [N] multiply scale and bias, as in Caffe2."""
     if x.shape[-1] < rows.tail:
         op.refuse(f"rows must have the {rows.tail} bytes of scale and bias, not {x.shape[-1]}")
-    scale_bias = (
-        x[..., x.shape[-1] - rows.tail :].clone(memory_format=torch.contiguous_format).view(rows.real).to(torch.float32)
-    )
-    if weights is not None:
-        scale_bias = scale_bias * weights.reshape(-1, 1)
-    data = x[..., : x.shape[-1] - rows.tail]
-    if rows.per_byte > 1:
-        shifts = torch.arange(0, 8, rows.bits, device=x.device)
-        data = ((data.unsqueeze(-1).to(torch.int32) >> shifts) & (2**rows.bits - 1)).flatten(-2)
-    return data.to(torch.float32) * scale_bias[..., :1] + scale_bias[..., 1:]
+    return decode_rows(x, rows.bits, rows.real, weights)
 
 
 def encode(codes: torch.Tensor, scale: torch.Tensor, bias: torch.Tensor, rows: FusedRows) -> torch.Tensor:

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from caffe2_torch.evaluation.op import Op
-from caffe2_torch.evaluation.values import Quantized
+from caffe2_torch.functions.int8 import Quantized
 
 _SCALE_OF_NO_RANGE: Final = np.float32(0.1)
 _LEAST_CHOSEN_SCALE: Final = np.float32(6.1e-5)
@@ -65,24 +65,6 @@ def image(op: Op, index: int) -> Quantized:
     return x
 
 
-def as_bytes(steps: torch.Tensor, how: Scaling, low: int = 0) -> Quantized:
-    """Return whole steps from the zero point as bytes, clipped to [``low``, 255]."""
-    clipped = (steps.to(torch.float64) + how.zero_point).clamp(low, 255)
-    return Quantized(clipped.to(torch.uint8), how.scale, how.zero_point)
-
-
-def rounded(steps: torch.Tensor) -> torch.Tensor:
-    """Round half away from zero."""
-    return torch.trunc(steps + torch.sign(steps) * 0.5)
-
-
-def requantize(total: torch.Tensor, scale: np.float32, how: Scaling, low: int) -> Quantized:
-    """Scale int32 sums of products to bytes in QNNPACK's fixed point, which rounds twice."""
-    fraction, exponent = np.frexp(np.float64(scale))
-    high = torch.floor(total.to(torch.float64) * float(fraction) + 0.5)
-    return as_bytes(rounded(high * float(2.0**exponent)) if exponent else high, how, low)
-
-
 def quantize_dnnlowp(x: torch.Tensor, how: Scaling) -> Quantized:
     """Quantize reals as DNNLOWP does: the zero point is added before rounding, halves to even."""
     inverse = float(np.float32(1) / np.float32(how.scale))
@@ -95,8 +77,3 @@ def relu_scaling(how: Scaling) -> Scaling:
     largest = np.float32(how.scale) * np.float32(255 - how.zero_point)
     scale = largest / np.float32(255) if largest else _SCALE_OF_NO_RANGE
     return Scaling(float(max(scale, _LEAST_CHOSEN_SCALE)), 0)
-
-
-def steps_of(x: Quantized) -> torch.Tensor:
-    """Return the integers less the zero point, as float64, in which sums of products are exact."""
-    return x.data.to(torch.float64) - x.zero_point

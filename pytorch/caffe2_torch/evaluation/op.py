@@ -11,7 +11,8 @@ from caffe2_bridge.control import ControlOperator
 from caffe2_bridge.diagnostics import BridgeError
 from caffe2_bridge.netdef.views import Args, OpView
 from caffe2_torch.evaluation.context import Context, is_exporting
-from caffe2_torch.evaluation.values import DTYPES, Quantized, Strings, Value
+from caffe2_torch.evaluation.values import DTYPES, Strings, Value
+from caffe2_torch.functions.int8 import Quantized
 
 
 class Body(Protocol):

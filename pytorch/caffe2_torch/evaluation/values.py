@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,7 @@ import torch
 
 from caffe2_bridge.netdef.parameters import Int8Tensor, Parameter
 from caffe2_bridge.proto.caffe2_pb2 import TensorProto
+from caffe2_torch.functions.int8 import Quantized
 
 DTYPES: Final[Mapping[int, torch.dtype]] = {
     TensorProto.FLOAT: torch.float32, TensorProto.INT32: torch.int32, TensorProto.BYTE: torch.uint8,
@@ -21,14 +22,6 @@ DTYPES: Final[Mapping[int, torch.dtype]] = {
 
 # The strings of a string tensor: an array of dtype object that holds str.
 Strings: TypeAlias = npt.NDArray[np.object_]
-
-
-class Quantized(NamedTuple):
-    """An Int8 tensor: ``real = scale * (data - zero_point)``."""
-
-    data: torch.Tensor
-    scale: float
-    zero_point: int
 
 
 # None is an object that is no tensor, such as step workspaces.

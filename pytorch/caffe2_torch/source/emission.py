@@ -16,8 +16,8 @@ from caffe2_torch.evaluation.op import RefusedError
 from caffe2_torch.evaluation.program import Program, Step
 from caffe2_torch.source.emitters import emitters
 from caffe2_torch.source.module_state import ModuleState
-from caffe2_torch.source.names import Identifiers, plain, quoted
-from caffe2_torch.source.op import Source, SourceOp, Unpacked
+from caffe2_torch.source.names import Identifiers, exact, plain, quoted
+from caffe2_torch.source.op import FirstOfMany, Source, SourceOp, Unpacked
 from caffe2_torch.source.record import UNKNOWN, Fact, Record
 from caffe2_torch.source.recurrent_method import Loop, read_loop
 from caffe2_torch.source.scope import Scope, Scopes
@@ -73,10 +73,20 @@ class Emission:
             return found
         key = scope.key(name)
         if self.state.constant(key) is not None:
-            return self.state.attribute(str(key))
+            return self.parameter(str(key))
         if key not in self.state.writes and not isinstance(self.state.values.get(str(key), _TENSOR), torch.Tensor):
             raise RefusedError(f"the parameter {name!r} is not a tensor")
         return self.variables.of(key, name)
+
+    def parameter(self, blob: str) -> str:
+        """Return the expression of a parameter of the net, possibly an Int8 tensor."""
+        found = self.state.attribute(blob)
+        return self.quantized(found, self.state.scalings[blob]) if blob in self.state.scalings else found
+
+    def quantized(self, data: str, scaling: tuple[float, int]) -> str:
+        """Return the expression of an Int8 tensor."""
+        self.state.helpers.add("Quantized")
+        return f"Quantized({data}, {exact(scaling[0])}, {scaling[1]})"
 
     def write(self, scope: Scope, name: str) -> str:
         """Return the variable of a blob."""
@@ -148,7 +158,11 @@ class Emission:
         outputs = op.step.view.outputs
         if isinstance(source, Unpacked):
             targets = [self.write(scope, name) if op.wants(i) else "_" for i, name in enumerate(outputs)]
-            if len(targets) == 1:
+            if isinstance(source, FirstOfMany) or targets[-2:] == ["_", "_"]:
+                while targets[-1] == "_" and len(targets) > 1:
+                    targets.pop()
+                targets.append("*_")
+            elif len(targets) == 1:
                 targets[0] += ","
             return [f"{', '.join(targets)} = {source}{_comment(zip(targets, outputs, strict=False))}"]
         results = source if isinstance(source, tuple) else (source,)

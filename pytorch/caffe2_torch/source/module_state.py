@@ -25,6 +25,7 @@ class ModuleState:
     Attributes:
         values: the constants of the net, by blob.
         learned: the blobs that gradients reach.
+        scalings: scale and zero point of those that are Int8 tensors, whose values are the data.
         lines: the statements of ``__init__``.
         weights: the values of the state dict, by its names.
         blobs: the blob of each of them.
@@ -33,6 +34,7 @@ class ModuleState:
 
     values: Mapping[str, Value]
     learned: Collection[str]
+    scalings: Mapping[str, tuple[float, int]]
     lines: list[str] = field(default_factory=list)
     weights: dict[str, torch.Tensor] = field(default_factory=dict)
     blobs: dict[str, str] = field(default_factory=dict)

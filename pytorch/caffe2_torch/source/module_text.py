@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping, Sequence
 
 import torch
 
-from caffe2_torch.source import helpers
+from caffe2_torch.functions.int8 import Quantized
+from caffe2_torch.source.library import copied_functions
 from caffe2_torch.source.module_state import ModuleState
-from caffe2_torch.source.names import literal, quoted
+from caffe2_torch.source.names import exact, literal, quoted
 from caffe2_torch.source.text import broken, indented
 
 _HEAD = '''"""The Caffe2 net {net} as a PyTorch module, written by caffe2-bridge.
@@ -18,8 +18,8 @@ _HEAD = '''"""The Caffe2 net {net} as a PyTorch module, written by caffe2-bridge
 """
 
 import json
-from pathlib import Path
-
+{math}from pathlib import Path
+{typing}
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -98,8 +98,8 @@ def module_text(
     state: ModuleState,
     forward: Sequence[str],
     methods: Sequence[Sequence[str]],
-    inputs: Mapping[str, tuple[str, torch.Tensor]],
-    outputs: Mapping[str, torch.Tensor],
+    inputs: Mapping[str, tuple[str, torch.Tensor | Quantized]],
+    outputs: Mapping[str, torch.Tensor | Quantized],
 ) -> str:
     """Return the text of model.py.
 
@@ -112,11 +112,16 @@ def module_text(
         inputs: the variable and an example of each input, by blob.
         outputs: an example of each output, by blob.
     """
-    lines = _HEAD.format(net=quoted(net)).splitlines()
-    for helper in sorted(state.helpers):
-        source = inspect.getsource(getattr(helpers, helper)).replace("  # fmt: skip", "")
-        lines += ["", "", *source.splitlines()]
-    lines += ["", "", f"class {name}(nn.Module):"]
+    copies = [*copied_functions(state.helpers)]
+    used = "".join((*copies, *forward, *(line for method in methods for line in method)))
+    lines = _HEAD.format(
+        net=quoted(net),
+        math="import math\n" if "math." in used else "",
+        typing="from typing import NamedTuple\n" if "(NamedTuple)" in used else "",
+    ).splitlines()
+    for text in copies:
+        lines += ["", "", *text.splitlines()]
+    written = [*lines, "", "", f"class {name}(nn.Module):"]
     body = [f'"""The net {quoted(net)}.', "", "Names are those of the blobs, with _ for / and other characters."]
     body += ["", "Inputs (shapes are those of the recorded example):"]
     body += [f"    {quoted(blob)}: {_kind(value)}" for blob, (_, value) in inputs.items()] or ["    none"]
@@ -129,7 +134,7 @@ def module_text(
     body += [f"def forward({variables}):", *indented(forward)]
     for method in methods:
         body += ["", *method]
-    lines = [*broken([*lines, *indented(body)]), "", *_LOAD.format(name=name).splitlines()]
+    lines = [*written, *broken(indented(body)), "", *_LOAD.format(name=name).splitlines()]
     if state.blobs:
         lines += ["", "", "# The blob of each parameter, as the net names it.", "BLOBS = {"]
         lines += [f"    {literal(key)}: {literal(blob)}," for key, blob in state.blobs.items()]
@@ -141,5 +146,7 @@ def _names(blobs: Mapping[str, object]) -> str:
     return f"({', '.join(map(literal, blobs))}{',' if len(blobs) == 1 else ''})"
 
 
-def _kind(value: torch.Tensor) -> str:
+def _kind(value: torch.Tensor | Quantized) -> str:
+    if isinstance(value, Quantized):
+        return f"{_kind(value.data)}, the data of an Int8 tensor: {exact(value.scale)} * (data - {value.zero_point})"
     return f"{str(value.dtype).removeprefix('torch.')} {list(value.shape)}"

@@ -13,6 +13,9 @@ import numpy as np
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_/.:@+-]+")
 
 
+_TAKEN: Final = ("Path", "F", "NamedTuple", "Quantized")  # by what source imports and holds
+
+
 class Identifiers:
     """Distinct Python identifiers for names of any characters."""
 
@@ -43,7 +46,11 @@ def class_name(name: str) -> str:
     """Return the name of a class for a net."""
     words = [word for word in re.split(r"[\W_]+", name, flags=re.ASCII) if word]
     text = "".join(word[0].upper() + word[1:] for word in words)
-    return text if text and not text[0].isdigit() and text not in ("Path", "F") else f"Net{text}"
+    return (
+        text
+        if text and not text[0].isdigit() and text not in ("Path", "F", "NamedTuple", "Quantized")
+        else f"Net{text}"
+    )
 
 
 def quoted(name: str) -> str:
@@ -63,4 +70,11 @@ def literal(value: object) -> str:
             return f'float("{value}")'
         short = float(f"{value:.6g}")
         return repr(short if np.isclose(short, value, rtol=2e-7, atol=0) else value)
+    if isinstance(value, tuple):
+        return f"({', '.join(map(literal, value))}{',' if len(value) == 1 else ''})"
     return repr(value)
+
+
+def exact(value: float) -> str:
+    """Return the source of a float that stands for that float32, with as few digits as possible."""
+    return str(np.float32(value))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from inspect import signature
 from typing import Any, NoReturn, TypeAlias
 
 import torch
@@ -13,6 +14,7 @@ from caffe2_torch.evaluation.context import Context
 from caffe2_torch.evaluation.op import Op, RefusedError
 from caffe2_torch.evaluation.program import Step
 from caffe2_torch.evaluation.window import Window, read_window
+from caffe2_torch.source.library import FUNCTIONS
 from caffe2_torch.source.module_state import ModuleState
 from caffe2_torch.source.names import literal
 from caffe2_torch.source.record import UNKNOWN, Fact
@@ -24,6 +26,12 @@ Source: TypeAlias = str | tuple[str | None, ...]
 
 class Unpacked(str):
     """An expression whose value is a tuple with all outputs."""
+
+    __slots__ = ()
+
+
+class FirstOfMany(Unpacked):
+    """An expression whose value is a tuple with all outputs, and more."""
 
     __slots__ = ()
 
@@ -121,10 +129,36 @@ class SourceOp:
         }  # fmt: skip
         return self.state.layer(constructor, values)
 
+    def index(self, index: int) -> str:
+        """Return the expression of operand ``index`` as int64, the type of PyTorch's indices."""
+        return self.x(index) if self.dtype(index) == torch.int64 else f"{self.x(index)}.long()"
+
+    def device_of(self, index: int) -> str:
+        """Return the source of a ``device=`` argument for what goes together with operand ``index``."""
+        return f", device={self.x(index)}.device"
+
+    def data(self, index: int) -> str:
+        """Return the expression of operand ``index``, of the data of an Int8 tensor."""
+        blob = self.blob(index)
+        if self.state.constant(blob) is not None:
+            return self.state.attribute(str(blob))
+        is_quantized = index < len(self.facts) and self.facts[index].quantized
+        return f"{self.x(index)}.data" if is_quantized else self.x(index)
+
+    def of_data(self) -> SourceOp:
+        """Return the operator on the data of its first operand, an Int8 tensor."""
+        first = self.step.view.inputs[0]
+
+        def read(name: str) -> str:
+            return f"{self._read(name)}.data" if name == first else self._read(name)
+
+        return SourceOp(self.step, self.scope, read, self.facts, self.state, self.device)
+
     def call(self, helper: str, *arguments: str, **options: Any) -> str:
-        """Return a call of a function of :mod:`.helpers`, which the source then holds."""
+        """Return a call of a function of :mod:`.library`, which the source then holds."""
         self.state.helpers.add(helper)
-        named = [f"{name}={literal(value)}" for name, value in options.items()]
+        defaults = signature(FUNCTIONS[helper]).parameters
+        named = [f"{name}={literal(v)}" for name, v in options.items() if defaults[name].default != v]
         return f"{helper}({', '.join((*arguments, *named))})"
 
     def window(self, rank: int, *, dilated: bool = True) -> Window:

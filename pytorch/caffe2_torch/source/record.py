@@ -11,14 +11,19 @@ import torch
 from caffe2_torch.evaluation.op import Op
 from caffe2_torch.evaluation.program import Program, Step
 from caffe2_torch.evaluation.values import Value
+from caffe2_torch.functions.int8 import Quantized
 from caffe2_torch.module import NetModule
 
 
 class Fact(NamedTuple):
-    """What is known of a value; ``rank`` is None where runs differ, ``dtype`` for what is not a tensor."""
+    """What is known of a value; ``rank`` is None where runs differ, ``dtype`` for what is not a tensor.
+
+    Of an Int8 tensor (``quantized``) they are those of its data.
+    """
 
     rank: int | None
     dtype: torch.dtype | None
+    quantized: bool = False
 
 
 UNKNOWN = Fact(None, None)
@@ -66,9 +71,15 @@ def _noting(found: Record, step: Step, function: Callable[[Op], Any]) -> Callabl
 
 
 def _merge(table: dict[int, tuple[Fact, ...]], step: Step, values: Iterable[Value]) -> None:
-    new = tuple(Fact(v.dim(), v.dtype) if isinstance(v, torch.Tensor) else UNKNOWN for v in values)
+    new = tuple(map(_fact, values))
     old = table.get(id(step), new)
     table[id(step)] = tuple(
-        Fact(a.rank if a.rank == b.rank else None, a.dtype if a.dtype == b.dtype else None)
+        Fact(a.rank if a.rank == b.rank else None, a.dtype if a.dtype == b.dtype else None, a.quantized)
         for a, b in zip(old, new, strict=False)
     )
+
+
+def _fact(value: Value) -> Fact:
+    if isinstance(value, Quantized):
+        return _fact(value.data)._replace(quantized=True)
+    return Fact(value.dim(), value.dtype) if isinstance(value, torch.Tensor) else UNKNOWN

@@ -10,6 +10,7 @@ from caffe2_torch.evaluation.family import Family
 from caffe2_torch.evaluation.op import Op
 from caffe2_torch.evaluation.segments import lengths_of
 from caffe2_torch.evaluation.values import Value
+from caffe2_torch.functions.features import box_cox
 
 family = Family("calibration")
 
@@ -89,10 +90,7 @@ def bisect_percentile(op: Op) -> Value:
 @family.converts("BatchBoxCox")
 def batch_box_cox(op: Op) -> Value:
     op.args.ignore("naive", "min_block_size")
-    x, power, shift = op.tensors
-    shifted = (x + shift).clamp(min=1e-6)
-    divisor = torch.where(power == 0, torch.ones_like(power), power)
-    return torch.where(power == 0, torch.log(shifted), (torch.pow(shifted, divisor) - 1.0) / divisor)
+    return box_cox(*op.tensors)
 
 
 @family.converts("ByteWeightDequant")

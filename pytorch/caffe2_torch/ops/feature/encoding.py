@@ -10,8 +10,9 @@ import torch
 
 from caffe2_torch.evaluation.family import Family
 from caffe2_torch.evaluation.op import Op
-from caffe2_torch.evaluation.segments import lengths_of, require_rows, segment_ids
+from caffe2_torch.evaluation.segments import lengths_of, require_rows
 from caffe2_torch.evaluation.values import Value
+from caffe2_torch.functions.segments import segment_ids
 
 family = Family("encoding")
 

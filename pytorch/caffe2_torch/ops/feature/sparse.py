@@ -6,8 +6,9 @@ import torch
 
 from caffe2_torch.evaluation.family import Family
 from caffe2_torch.evaluation.op import Op
-from caffe2_torch.evaluation.segments import lengths_of, require_rows, segment_ids
+from caffe2_torch.evaluation.segments import lengths_of, require_rows
 from caffe2_torch.evaluation.values import Value
+from caffe2_torch.functions.segments import segment_count, segment_ids, sum_rows
 
 family = Family("sparse")
 
@@ -17,8 +18,8 @@ def sparse_to_dense(op: Op) -> Value:
     ids, x = op.tensor(0).to(torch.int64), op.tensor(1)
     rows = op.args.integer("output_first_dim", default=0)
     if rows <= 0:
-        rows = op.tensor(2).shape[0] if op.has(2) else (int(ids.max()) + 1 if ids.numel() else 0)
-    return x.new_zeros((rows, *x.shape[1:])).index_add(0, ids, x)
+        rows = op.tensor(2).shape[0] if op.has(2) else segment_count(ids)
+    return sum_rows(x, ids, rows)
 
 
 @family.converts("SparseToDenseMask")

@@ -8,9 +8,10 @@ import torch
 
 from caffe2_torch.evaluation.family import Family
 from caffe2_torch.evaluation.op import Op
-from caffe2_torch.evaluation.segments import lengths_of, require_rows, segment_ids
+from caffe2_torch.evaluation.segments import lengths_of, require_rows
 from caffe2_torch.evaluation.values import Value
-from caffe2_torch.ops.sequence.segment_reduction import reduce_rows, take_rows
+from caffe2_torch.functions.segments import segment_ids, sum_rows
+from caffe2_torch.ops.sequence.segment_reduction import take_rows
 
 family = Family("tensor_train")
 
@@ -39,5 +40,5 @@ def sum_of_products(op: Op) -> tuple[Value, ...]:
         rows *= columns[i]
         products.append(product.reshape(index.shape[0], rows, ranks[i + 1]))
     embedding = products[-1].reshape(index.shape[0], width)
-    total = reduce_rows(embedding, segment_ids(lengths), lengths.shape[0], "Sum")
+    total = sum_rows(embedding, segment_ids(lengths), lengths.shape[0])
     return total, products[0], products[1], torch.stack(digits, dim=1)

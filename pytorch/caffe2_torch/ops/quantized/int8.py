@@ -11,7 +11,9 @@ from caffe2_torch.evaluation.family import Family
 from caffe2_torch.evaluation.int8 import image, preserved, quantize_dnnlowp, stated, stated_for_bytes, uses_dnnlowp
 from caffe2_torch.evaluation.layout import channels_last
 from caffe2_torch.evaluation.op import Op
-from caffe2_torch.evaluation.values import Quantized, Value
+from caffe2_torch.evaluation.values import Value
+from caffe2_torch.functions import int8
+from caffe2_torch.functions.int8 import Quantized
 from caffe2_torch.ops.nn import image as images
 from caffe2_torch.ops.tensor import concat_split, fill, shape
 
@@ -25,14 +27,12 @@ def quantize(op: Op) -> Value:
         op.refuse("X must be float32")
     if uses_dnnlowp(op):
         return quantize_dnnlowp(x, how)
-    steps = torch.round(x / how.scale) + how.zero_point
-    return Quantized(steps.clamp(0, 255).to(torch.uint8), how.scale, how.zero_point)
+    return int8.quantize(x, *how)
 
 
 @family.converts("Int8Dequantize")
 def dequantize(op: Op) -> Value:
-    x = image(op, 0)
-    return (x.data.to(torch.float32) - x.zero_point) * x.scale
+    return int8.dequantize(image(op, 0))
 
 
 @family.converts("Int8GivenTensorFill", "Int8GivenIntTensorFill")

@@ -10,26 +10,22 @@ import torch
 from caffe2_torch.evaluation.family import Family
 from caffe2_torch.evaluation.int8 import (
     Scaling,
-    as_bytes,
     image,
     preserved,
     quantize_dnnlowp,
     relu_scaling,
-    rounded,
     stated,
     stated_for_bytes,
     uses_dnnlowp,
 )
 from caffe2_torch.evaluation.op import Op
-from caffe2_torch.evaluation.values import Quantized, Value
+from caffe2_torch.evaluation.values import Value
+from caffe2_torch.functions.int8 import Quantized, add_quantized, softmax_quantized
 
 family = Family("int8_activation")
 
 # What Caffe2 requires of results between 0 and 1.
 _UNIT: Final = Scaling(1 / 256, 0)
-_SUM_BITS: Final = 21
-_MAX_EXPONENTIAL: Final = 8388607.0
-_MAX_SUM: Final = 4294967295.0
 
 
 def _unit(op: Op) -> Scaling:
@@ -73,20 +69,12 @@ def leaky_relu(op: Op) -> Value:
 
 @family.converts("Int8Softmax")
 def softmax(op: Op) -> Value:
-    """Compute as QNNPACK: exponentials are integers of a table, quotients by their sum rounded integers of 1/256."""
-    x, how = image(op, 0), _unit(op)
-    rows = x.data.reshape(x.data.shape[0], -1).to(torch.int64)
-    largest = min(_MAX_SUM / max(rows.shape[1], 1), _MAX_EXPONENTIAL)
-    table = np.rint(largest * np.exp((np.arange(256) - 255) * np.float64(np.float32(x.scale)))).astype(np.int64)
-    exponentials = torch.from_numpy(table)[rows - rows.amax(1, keepdim=True) + 255]
-    total = (exponentials.sum(1, keepdim=True) % 2**32).clamp(min=1)
-    shares = ((exponentials * 256 + total // 2) // total).clamp(max=255)
-    return Quantized(shares.to(torch.uint8).reshape(x.data.shape), how.scale, how.zero_point)
+    _unit(op)
+    return softmax_quantized(image(op, 0))
 
 
 @family.converts("Int8Add", "Int8AddRelu", "Int8Sum", "Int8SumRelu")
 def plus(op: Op) -> Value:
-    """Multiply each operand by its relative scale, as an integer of 22 bits, as in QNNPACK."""
     op.args.ignore("order")
     if op.count != 2:
         op.refuse(f"{op.type} must have two operands, not {op.count}")
@@ -98,11 +86,7 @@ def plus(op: Op) -> Value:
     scales = [np.float32(x.scale) / np.float32(how.scale) for x in operands]
     if min(scales) < 2**-14 or not 2**-10 <= max(scales) < 2**8:
         op.refuse("the operands' scales must be between 2**-14 and 2**8 times Y_scale")
-    shift = _SUM_BITS - (int(np.frexp(max(scales))[1]) - 1)
-    factors = [float(np.rint(scale * np.float32(2.0**shift))) / 2.0**shift for scale in scales]
-    total = sum((x.data.to(torch.float64) * f for x, f in zip(operands, factors, strict=True)), torch.zeros(()))
-    total = total - sum(f * x.zero_point for x, f in zip(operands, factors, strict=True))
-    return as_bytes(rounded(total), how, how.zero_point if op.type.endswith("Relu") else 0)
+    return add_quantized(operands[0], operands[1], *how, relu=op.type.endswith("Relu"))
 
 
 def _added(op: Op, operands: list[Quantized], how: Scaling) -> Quantized:

@@ -15,21 +15,17 @@ from torch.nn import functional
 from caffe2_bridge.netdef.window import window_argument
 from caffe2_torch.evaluation.family import Family
 from caffe2_torch.evaluation.int8 import (
-    Scaling,
-    as_bytes,
     image,
     preserved,
     relu_scaling,
-    requantize,
-    rounded,
     stated_for_bytes,
-    steps_of,
     uses_dnnlowp,
 )
 from caffe2_torch.evaluation.layout import move_first, move_last
 from caffe2_torch.evaluation.op import Op
-from caffe2_torch.evaluation.values import Quantized, Value
+from caffe2_torch.evaluation.values import Value
 from caffe2_torch.evaluation.window import Window, actual_pads, check_fits, padded, read_window
+from caffe2_torch.functions.int8 import Quantized, as_bytes, pool_quantized, ratio_of, requantize, steps_of
 
 family = Family("int8_product")
 
@@ -48,13 +44,13 @@ def _scaled(op: Op, total: torch.Tensor, x: Quantized, w: Quantized) -> Quantize
     relu = op.type.endswith("Relu")
     if uses_dnnlowp(op) and relu:
         how = relu_scaling(how)
-    scale = np.float32(np.float32(x.scale) * np.float32(w.scale) / np.float32(how.scale))
+    scale = ratio_of(x.scale, w.scale, over=how.scale)
     if uses_dnnlowp(op):
-        steps = torch.round(total.to(torch.float32) * float(scale))
-        return as_bytes(steps, how)
+        steps = torch.round(total.to(torch.float32) * scale)
+        return as_bytes(steps, *how)
     if not 0 < scale < 1:
         op.refuse(f"the product of the scales of X and W must be less than Y_scale, but is {scale:.4g} times it")
-    return requantize(total, scale, how, how.zero_point if relu else 0)
+    return requantize(total, x, w, *how, relu=relu)
 
 
 def _window(op: Op, *, dilated: bool = True) -> Window:
@@ -135,7 +131,7 @@ def max_pool(op: Op) -> Value:
 
 @family.converts("Int8AveragePool", "Int8AveragePoolRelu")
 def average_pool(op: Op) -> Value:
-    """Multiply the sum over the window, pads included, by a float32 scale, and round it half away from zero."""
+    """Average over the window, pads included."""
     x = image(op, 0)
     to = stated_for_bytes(op)
     ratio = np.float32(x.scale) / np.float32(to.scale)
@@ -143,10 +139,8 @@ def average_pool(op: Op) -> Value:
         op.refuse(f"the scale of X over Y_scale must be in [2**-8, 2**8), not {ratio:.4g}")
     planes, window, pads = _pooling(op, steps_of(x))
     area = math.prod(window.kernel) if window.kernel else math.prod(planes.shape[2:])
-    scale = np.float32(x.scale) / (np.float32(to.scale) * np.float32(area))
     if not window.kernel:
         total = planes.sum((2, 3), keepdim=True)
     else:
         total = _windows(op, padded(planes, pads), window).sum(-1)
-    low = to.zero_point if op.type.endswith("Relu") else 0
-    return _moved(as_bytes(rounded(total * float(scale)), Scaling(*to), low), last=True)
+    return _moved(pool_quantized(total, x, area, *to, relu=op.type.endswith("Relu")), last=True)

@@ -11,6 +11,7 @@ from caffe2_torch.evaluation.family import Family
 from caffe2_torch.evaluation.fused_rows import FusedRows, decode, encode
 from caffe2_torch.evaluation.op import Op
 from caffe2_torch.evaluation.values import Value
+from caffe2_torch.functions.segments import dequantize_rows
 from caffe2_torch.ops.sequence.segment_reduction import take_rows
 
 family = Family("rowwise")
@@ -157,9 +158,3 @@ def to_codes(op: Op) -> tuple[Value, Value]:
 @family.converts("Rowwise8BitQuantizedToFloat")
 def to_floats_of_codes(op: Op) -> Value:
     return dequantize_rows(op.tensor(0), op.tensor(1))
-
-
-def dequantize_rows(codes: torch.Tensor, scale_bias: torch.Tensor) -> torch.Tensor:
-    """Dequantize codes [N, ...] by (scale, bias) [N, 2]."""
-    shape = (-1, *[1] * (codes.dim() - 1))
-    return codes.to(torch.float32) * scale_bias[:, 0].reshape(shape) + scale_bias[:, 1].reshape(shape)

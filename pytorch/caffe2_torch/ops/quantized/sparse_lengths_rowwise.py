@@ -10,10 +10,11 @@ import torch
 from caffe2_torch.evaluation.family import Family
 from caffe2_torch.evaluation.fused_rows import FusedRows, decode
 from caffe2_torch.evaluation.op import Op
-from caffe2_torch.evaluation.segments import lengths_of, require_rows, segment_ids
+from caffe2_torch.evaluation.segments import lengths_of, require_rows
 from caffe2_torch.evaluation.values import Value
-from caffe2_torch.ops.quantized.rowwise import EIGHT_BITS, dequantize_rows
-from caffe2_torch.ops.sequence.segment_reduction import Reduction, take_rows
+from caffe2_torch.functions.segments import dequantize_rows, segment_ids, sum_rows
+from caffe2_torch.ops.quantized.rowwise import EIGHT_BITS
+from caffe2_torch.ops.sequence.segment_reduction import take_rows
 
 family = Family("sparse_lengths_rowwise")
 
@@ -26,7 +27,7 @@ class Lookup:
     the last operand maps the indices to those of a table without its pruned rows.
     """
 
-    reduction: Reduction
+    is_mean: bool
     weighted: bool
     rows: FusedRows | None
     pruned: bool = False
@@ -35,16 +36,14 @@ class Lookup:
 def _lookups() -> dict[str, Lookup]:
     """Return the form of each operator type."""
     lookups: dict[str, Lookup] = {}
-    kinds: tuple[tuple[str, Reduction, bool], ...] = (
-        ("Sum", "Sum", False), ("Mean", "Mean", False), ("WeightedSum", "Sum", True), ("WeightedMean", "Mean", True)
-    )  # fmt: skip
-    for kind, reduction, weighted in kinds:
-        lookups[f"SparseLengths{kind}8BitsRowwise"] = Lookup(reduction, weighted, None)
+    for kind in ("Sum", "Mean", "WeightedSum", "WeightedMean"):
+        is_mean, weighted = kind.endswith("Mean"), kind.startswith("Weighted")
+        lookups[f"SparseLengths{kind}8BitsRowwise"] = Lookup(is_mean, weighted, None)
         for rows in (FusedRows(2, torch.float16), FusedRows(4, torch.float16), EIGHT_BITS):
             if kind != "WeightedMean":
                 name = f"SparseLengths{kind}"
-                lookups[f"{name}Fused{rows.bits}BitRowwise"] = Lookup(reduction, weighted, rows)
-                lookups[f"{name}{rows.bits}BitRowwiseSparse"] = Lookup(reduction, weighted, rows, pruned=True)
+                lookups[f"{name}Fused{rows.bits}BitRowwise"] = Lookup(is_mean, weighted, rows)
+                lookups[f"{name}{rows.bits}BitRowwiseSparse"] = Lookup(is_mean, weighted, rows, pruned=True)
     return lookups
 
 
@@ -72,8 +71,8 @@ def reduce_looked_up(op: Op) -> Value:
         scale_bias = take_rows(op, op.tensor(first + 2), index)
         scale_bias = scale_bias if weights is None else scale_bias * weights.reshape(-1, 1)
         rows = dequantize_rows(take_rows(op, table, index), scale_bias)
-    total = rows.new_zeros((lengths.shape[0], *rows.shape[1:])).index_add(0, ids, rows)
-    if lookup.reduction == "Mean":
+    total = sum_rows(rows, ids, lengths.shape[0])
+    if lookup.is_mean:
         total = total / lengths.clamp(min=1).reshape(-1, *[1] * (rows.dim() - 1))
     return total
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 
 from caffe2_torch.evaluation.family import Family
 from caffe2_torch.evaluation.op import Op
-from caffe2_torch.evaluation.segments import lengths_of, padded_rows, positions, range_rows, segment_ids, starts
+from caffe2_torch.evaluation.segments import lengths_of
 from caffe2_torch.evaluation.values import Value
+from caffe2_torch.functions.segments import positions, range_rows, segment_ids, split_lengths, starts, top_of_segments
 
 family = Family("lengths")
 
@@ -105,25 +104,19 @@ def lengths_tile(op: Op) -> Value:
 
 @family.converts("LengthsSplit")
 def lengths_split(op: Op) -> Value:
-    """Split each length into n parts that differ by at most 1, larger ones first."""
-    lengths, n = lengths_of(op, 0).unsqueeze(1), op.args.integer("n_split", default=0)
+    n = op.args.integer("n_split", default=0)
     n = int(op.tensor(1).reshape(-1)[0]) if op.has(1) else n
     if n < 1:
         op.refuse(f"n_split must be at least 1, not {n}")
-    extra = torch.arange(n, device=lengths.device) < lengths % n
-    return (lengths // n + extra).reshape(-1).to(torch.int32)
+    return split_lengths(lengths_of(op, 0), n).to(torch.int32)
 
 
 @family.converts("LengthsTopK")
 def lengths_top_k(op: Op) -> tuple[Value, Value]:
-    x, lengths, k = op.tensor(0).reshape(-1), lengths_of(op, 1), op.args.integer("k", default=-1)
+    lengths, k = lengths_of(op, 1), op.args.integer("k", default=-1)
     if k < 1:
         op.refuse(f"k must be positive, not {k}")
-    width = max(int(lengths.max()) if lengths.numel() else 0, k)
-    values, index = torch.sort(padded_rows(x, lengths, width, -math.inf), dim=1, descending=True, stable=True)
-    values, index = values[:, :k], index[:, :k]
-    found = index < lengths.unsqueeze(1)
-    return torch.where(found, values, torch.zeros_like(values)), torch.where(found, index, -1).to(torch.int32)
+    return top_of_segments(op.tensor(0), lengths, k)
 
 
 @family.converts("LengthsPartition")

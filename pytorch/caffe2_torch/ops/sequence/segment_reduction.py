@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 import torch
 
 from caffe2_torch.evaluation.family import Family
 from caffe2_torch.evaluation.op import Op
-from caffe2_torch.evaluation.segments import lengths_of, positions, require_rows, segment_ids
+from caffe2_torch.evaluation.segments import lengths_of, require_rows
 from caffe2_torch.evaluation.values import Value
+from caffe2_torch.functions.segments import (
+    log_mean_exp_rows,
+    log_sum_exp_rows,
+    max_rows,
+    max_rows_or_zero,
+    mean_rows,
+    positions,
+    segment_count,
+    segment_ids,
+    sum_rows,
+)
 
 family = Family("segment_reduction")
 
-_LOWEST: Final = torch.finfo(torch.float32).min
-
-Reduction = Literal["Sum", "Mean", "Max", "LogSumExp", "LogMeanExp"]
-By = Literal["lengths", "sorted ids", "ids"]
+Reduce: TypeAlias = Callable[[torch.Tensor, torch.Tensor, int], torch.Tensor]
+By: TypeAlias = Literal["lengths", "sorted ids", "ids"]
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
     """The form of an operator, whose operands are DATA[, WEIGHTS][, INDICES], and lengths or segment ids."""
 
-    reduction: Reduction
+    reduce: Reduce
     by: By
     weighted: bool = False
     sparse: bool = False
@@ -39,12 +48,15 @@ def _forms() -> dict[str, Form]:
     for prefix, by in prefixes:
         for sparse in (False, True):
             name = f"{'Sparse' * sparse}{prefix}"
-            forms[f"{name}Sum"] = Form("Sum", by, sparse=sparse)
-            forms[f"{name}Mean"] = Form("Mean", by, sparse=sparse)
-            forms[f"{name}WeightedSum"] = Form("Sum", by, weighted=True, sparse=sparse)
-    ranges: tuple[Reduction, ...] = ("Sum", "Mean", "Max", "LogSumExp", "LogMeanExp")
-    forms |= {f"SortedSegmentRange{reduction}": Form(reduction, "sorted ids") for reduction in ranges}
-    return forms | {"LengthsMax": Form("Max", "lengths")}
+            forms[f"{name}Sum"] = Form(sum_rows, by, sparse=sparse)
+            forms[f"{name}Mean"] = Form(mean_rows, by, sparse=sparse)
+            forms[f"{name}WeightedSum"] = Form(sum_rows, by, weighted=True, sparse=sparse)
+    ranges: dict[str, Reduce] = {
+        "Sum": sum_rows, "Mean": mean_rows, "Max": max_rows, "LogSumExp": log_sum_exp_rows,
+        "LogMeanExp": log_mean_exp_rows,
+    }  # fmt: skip
+    forms |= {f"SortedSegmentRange{name}": Form(reduce, "sorted ids") for name, reduce in ranges.items()}
+    return forms | {"LengthsMax": Form(max_rows_or_zero, "lengths")}
 
 
 FORMS: Final = _forms()
@@ -63,14 +75,12 @@ def reduce_segments(op: Op) -> Value:
     if form.by == "lengths":
         lengths = lengths_of(op, last)
         require_rows(op, lengths, x)
-        return reduce_rows(x, segment_ids(lengths), lengths.shape[0], form.reduction, by_lengths=True)
+        return form.reduce(x, segment_ids(lengths), lengths.shape[0])
     ids = op.tensor(last).to(torch.int64)
     count = op.args.integer("num_segments", default=-1) if form.by == "ids" else -1
     if ids.shape[0] != x.shape[0]:
         op.refuse("there must be one segment id for each row")
-    if count == -1:
-        count = int(ids.max()) + 1 if ids.numel() else 0
-    return reduce_rows(x, ids, count, form.reduction)
+    return form.reduce(x, ids, segment_count(ids) if count == -1 else count)
 
 
 @family.converts("SparseLengthsPositionalWeightedSum")
@@ -79,7 +89,7 @@ def positional_weighted_sum(op: Op) -> Value:
     lengths = lengths_of(op, 3)
     x = take_rows(op, op.tensor(0), op.tensor(2)).to(op.context.real)
     require_rows(op, lengths, x)
-    return reduce_rows(_weighed(op, x, op.tensor(1)[positions(lengths)]), segment_ids(lengths), lengths.shape[0], "Sum")
+    return sum_rows(_weighed(op, x, op.tensor(1)[positions(lengths)]), segment_ids(lengths), lengths.shape[0])
 
 
 def take_rows(op: Op, x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
@@ -93,23 +103,3 @@ def _weighed(op: Op, x: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
     if weights.shape[0] < x.shape[0]:
         op.refuse(f"there must be a weight for each of {x.shape[0]} rows, not {weights.shape[0]}")
     return x * weights.reshape(-1)[: x.shape[0]].reshape(-1, *[1] * (x.dim() - 1))
-
-
-def reduce_rows(
-    x: torch.Tensor, ids: torch.Tensor, count: int, reduction: Reduction, *, by_lengths: bool = False
-) -> torch.Tensor:
-    """Reduce rows [N, ...] to one a segment, [count, ...]; no rows to 0, or what Caffe2 starts from."""
-    target = x.new_zeros((count, *x.shape[1:]))
-    sizes = torch.bincount(ids, minlength=count).reshape(-1, *[1] * (x.dim() - 1))
-    if reduction in ("Sum", "Mean"):
-        total = target.index_add(0, ids, x)
-        return total / sizes.clamp(min=1) if reduction == "Mean" else total
-    index = ids.reshape(-1, *[1] * (x.dim() - 1)).expand_as(x)
-    low = -math.inf if by_lengths else _LOWEST
-    maximum = torch.full_like(target, low).scatter_reduce(0, index, x, "amax")
-    if reduction == "Max":
-        return torch.where(sizes == 0, torch.zeros_like(maximum), maximum) if by_lengths else maximum
-    total = target.index_add(0, ids, torch.exp(x - maximum[ids]))
-    if reduction == "LogMeanExp":
-        total = total / sizes.clamp(min=1)
-    return torch.log(total) + maximum

@@ -10,8 +10,9 @@ import torch
 
 from caffe2_torch.evaluation.family import Family
 from caffe2_torch.evaluation.op import Op
-from caffe2_torch.evaluation.segments import grid, lengths_of, padded_rows, positions, require_rows, segment_ids, starts
+from caffe2_torch.evaluation.segments import lengths_of, require_rows
 from caffe2_torch.evaluation.values import Strings, Value
+from caffe2_torch.functions.segments import grid, padded_rows, positions, segment_ids, starts
 
 family = Family("sequence")
 

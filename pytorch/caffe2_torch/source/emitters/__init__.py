@@ -9,7 +9,10 @@ from typing import Final
 from caffe2_bridge.registry import merge
 from caffe2_torch.source.op import Emit
 
-FAMILIES: Final = ("activation", "arithmetic", "image", "layers", "recurrent", "reduction", "shape")
+FAMILIES: Final = (
+    "activation", "arithmetic", "detection", "image", "layers", "lengths", "quantized", "recurrent", "reduction",
+    "segments", "shape", "sparse",
+)  # fmt: skip
 
 
 @cache

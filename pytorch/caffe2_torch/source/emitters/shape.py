@@ -67,7 +67,8 @@ def constant_fill(op: SourceOp) -> Source:
 def reshape(op: SourceOp) -> Source:
     """Read 0 as the dim of X at that position."""
     x = op.x(0)
-    old = f"torch.tensor({x}.shape)" if op.wants(1) else None
+    dtype = ", dtype=torch.int32" if op.has(1) and op.dtype(1) == torch.int32 else ""
+    old = f"torch.tensor({x}.shape{dtype})" if op.wants(1) else None
     if op.has(1):
         shape = op.constant(1)
         if shape is None:
@@ -155,7 +156,14 @@ def slice_ranges(op: SourceOp) -> Source:
         starts, ends = first.tolist(), last.tolist()
     else:
         starts, ends = list(op.args.integers("starts")), list(op.args.integers("ends"))
+    return ranges_of(op, starts, ends)
+
+
+def ranges_of(op: SourceOp, starts: list[int], ends: list[int]) -> str:
+    """Return ranges of X, as Caffe2 counts them."""
     ranges = []
+    if len(starts) != len(ends):
+        op.refuse("starts and ends of different lengths are not supported")
     for start, end in zip(starts, ends, strict=True):
         low = "" if start == 0 else str(start) if start > 0 else str(start + 1)
         ranges.append(f"{low}:{'' if end == -1 else end if end >= 0 else end + 1}")
