@@ -72,16 +72,23 @@ def execute(notebook: Any) -> None:
 
 
 def to_markdown(notebook: Any, name: str) -> str:
-    """Return the page of a notebook: its text, its code, and the text that the cells have printed."""
+    """Return the page of a notebook: its text, its code, and the text and the pictures that the cells have shown."""
     parts = [cell.source if cell.cell_type == "markdown" else _code(cell) for cell in notebook.cells]
     parts.append(f"[This tutorial as a notebook]({name}.ipynb){{ download }}")
     return "\n\n".join(parts) + "\n"
 
 
 def _code(cell: Any) -> str:
-    shown = "".join(_output(output) for output in cell.get("outputs", ()))
-    code = f"```python\n{cell.source}\n```"
-    return f"{code}\n\n```{{.text .output}}\n{shown.rstrip()}\n```" if shown.strip() else code
+    pictures = [_picture(output) for output in cell.get("outputs", ())]
+    shown = "".join(_output(output) for output in cell.get("outputs", ()) if not _picture(output))
+    parts = [f"```python\n{cell.source}\n```"]
+    parts += [f"```{{.text .output}}\n{shown.rstrip()}\n```"] if shown.strip() else []
+    return "\n\n".join([*parts, *(f"<figure>{picture}</figure>" for picture in pictures if picture)])
+
+
+def _picture(output: Any) -> str:
+    """Return a drawing in SVG, for the page itself; empty where there is none."""
+    return str(output.get("data", {}).get("image/svg+xml", "")).replace("\n", "")
 
 
 def _output(output: Any) -> str:

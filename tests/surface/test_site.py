@@ -55,7 +55,14 @@ def test_the_page_of_a_notebook_shows_what_cells_print() -> None:
     from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
 
     printed = new_output("stream", name="stdout", text="3\n")
-    cells = [new_markdown_cell("# Title"), new_code_cell("print(3)", outputs=[printed]), new_code_cell("x = 1")]
+    drawn = new_output("execute_result", {"text/plain": "<Curve>", "image/svg+xml": "<svg>\n</svg>"})
+    cells = [
+        new_markdown_cell("# Title"),
+        new_code_cell("print(3)", outputs=[printed]),
+        new_code_cell("x = 1"),
+        new_code_cell("c", outputs=[drawn]),
+    ]
     text = to_markdown(nbformat.v4.new_notebook(cells=cells), "page")
     assert text.startswith("# Title\n\n```python\nprint(3)\n```\n\n```{.text .output}\n3\n```\n\n```python\nx = 1\n```")
+    assert "```python\nc\n```\n\n<figure><svg></svg></figure>\n\n" in text
     assert "(page.ipynb)" in text

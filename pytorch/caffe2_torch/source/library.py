@@ -8,12 +8,12 @@ from collections.abc import Collection, Iterator
 from types import FunctionType
 from typing import Any, Final
 
-from caffe2_torch.functions import boxes, features, int8, regions, segments
+from caffe2_torch.functions import boxes, features, int8, ranking, regions, segments
 from caffe2_torch.source import helpers
 
 FUNCTIONS: Final[dict[str, Any]] = {
     name: value
-    for module in (helpers, segments, int8, boxes, regions, features)
+    for module in (helpers, segments, int8, boxes, regions, features, ranking)
     for name, value in vars(module).items()
     if isinstance(value, FunctionType | type) and value.__module__ == module.__name__
 }

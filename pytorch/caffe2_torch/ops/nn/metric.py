@@ -7,18 +7,14 @@ import torch
 from caffe2_torch.evaluation.family import Family
 from caffe2_torch.evaluation.op import Op
 from caffe2_torch.evaluation.values import Value
+from caffe2_torch.functions import ranking
 
 family = Family("metric")
 
 
 @family.converts("Accuracy")
 def accuracy(op: Op) -> Value:
-    """Count a row if fewer than ``top_k`` classes precede its label's."""
-    scores, label = op.tensor(0), op.tensor(1).to(torch.int64).unsqueeze(1)
-    own = scores.gather(1, label)
-    classes = torch.arange(scores.shape[1], device=scores.device)
-    before = ((scores > own) | ((scores == own) & (classes < label))).sum(1)
-    return (before < op.args.integer("top_k", default=1)).to(torch.float32).mean()
+    return ranking.accuracy(op.tensor(0), op.tensor(1), op.args.integer("top_k", default=1))
 
 
 @family.converts("MultiClassAccuracy")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 
 import torch
-from torch.nn import functional
 
 from caffe2_torch.evaluation.family import Family
 from caffe2_torch.evaluation.op import Op
 from caffe2_torch.evaluation.values import Value
+from caffe2_torch.functions import ranking
 
 family = Family("sorting")
 
@@ -21,16 +21,12 @@ def top_k(op: Op) -> tuple[Value, ...]:
     if k < 1:
         op.refuse(f"k must be positive, not {k}")
     axis = op.axis(op.args.integer("axis", default=-1), x.dim())
-    values, index = torch.sort(x, dim=axis, descending=True, stable=True)
-    count = min(k, x.shape[axis])
-    values, index = values.narrow(axis, 0, count), index.narrow(axis, 0, count)
+    values, index = ranking.top_k(x, k, axis)
     stride = math.prod(x.shape[axis + 1 :])
     outer = torch.arange(math.prod(x.shape[:axis])).reshape(-1, 1, 1) * (x.shape[axis] * stride)
     inner = torch.arange(stride).reshape(1, 1, -1)
-    flat = (outer + index.reshape(outer.shape[0], count, stride) * stride + inner).reshape(index.shape)
-    pads = [0, 0] * (x.dim() - 1 - axis) + [0, k - count]
-    index, flat = (functional.pad(v, pads, value=-1) for v in (index, flat))
-    return functional.pad(values, pads), index, flat.reshape(-1)
+    flat = (outer + index.reshape(outer.shape[0], k, stride) * stride + inner).reshape(index.shape)
+    return values, index, torch.where(index < 0, -1, flat).reshape(-1)
 
 
 @family.converts("FlexibleTopK")

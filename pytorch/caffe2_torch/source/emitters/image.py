@@ -57,14 +57,17 @@ def pool(op: SourceOp) -> Source:
 
 @family.emits("ResizeNearest")
 def resize_nearest(op: SourceOp) -> Source:
-    if op.has(1) or op.args.text("order", default="NCHW") != "NCHW":
-        op.refuse("scales as an operand and order NHWC are not supported")
+    last = op.args.text("order", default="NCHW") == "NHWC"
+    if op.has(1):
+        op.refuse("scales as an operand are not supported")
     scales = [op.args.number(name, default=1.0) for name in ("height_scale", "width_scale")]
     if all(scale.is_integer() for scale in scales):
         factors = tuple(map(int, scales))
         factor = str(factors[0]) if len(set(factors)) == 1 else repr(factors)
-        return f'F.interpolate({op.x(0)}, scale_factor={factor}, mode="nearest")'
-    return op.call("resize_nearest", op.x(0), *map(literal, scales))
+        call = f'F.interpolate({{x}}, scale_factor={factor}, mode="nearest")'
+    else:
+        call = op.call("resize_nearest", "{x}", *map(literal, scales))
+    return oriented(op.x(0), call, channels_last=last)
 
 
 @family.emits("NHWC2NCHW", "NCHW2NHWC")

@@ -55,17 +55,30 @@ def transposed_convolution(op: SourceOp) -> Source:
     group, adj = op.args.integer("group", default=1), tuple(window_argument(op.args, "adj", 2) or [0, 0])
     window = op.window(4, dilated=False)
     weight, bias = op.constant(1), op.constant(2)
-    if window.legacy or window.head != window.tail or weight is None or not op.owns(*_present(op, 1, 2)):
-        op.refuse("unequal pads, legacy padding, and a weight that is not its own are not supported")
-    weight = weight.movedim(-1, 1).contiguous() if window.channels_last else weight
-    options = [f"kernel_size={one_or_all(window.kernel)}", f"stride={one_or_all(window.stride)}"]
-    options += [f"padding={one_or_all(window.head)}"] if any(window.head) else []
+    if window.legacy:
+        op.refuse("legacy padding is not supported")
+    head, image = window.head, "{x}"
+    crop = ""
+    if head != window.tail:
+        # What pads would cut off is cut off afterwards.
+        ranges = [f"{a or ''}:{-b if b else ''}" for a, b in zip(head, window.tail, strict=True)]
+        head, crop = (0, 0), f"[:, :, {', '.join(ranges)}]"
+    options = [f"stride={one_or_all(window.stride)}"]
+    options += [f"padding={one_or_all(head)}"] if any(head) else []
     options += [f"output_padding={one_or_all(adj)}"] if any(adj) else []
     options += [f"groups={group}"] if group != 1 else []
-    options += [] if op.has(2) else ["bias=False"]
-    sizes = f"{weight.shape[0]}, {weight.shape[1] * group}"
-    layer = op.layer(f"nn.ConvTranspose2d({sizes}, {', '.join(options)})", weight=(1, weight), bias=(2, bias))
-    return oriented(op.x(0), f"{layer}({{x}})", channels_last=window.channels_last)
+    if weight is not None and op.owns(*_present(op, 1, 2)):
+        weight = weight.movedim(-1, 1).contiguous() if window.channels_last else weight
+        options.insert(0, f"kernel_size={one_or_all(window.kernel)}")
+        options += [] if op.has(2) else ["bias=False"]
+        sizes = f"{weight.shape[0]}, {weight.shape[1] * group}"
+        layer = op.layer(f"nn.ConvTranspose2d({sizes}, {', '.join(options)})", weight=(1, weight), bias=(2, bias))
+        text = f"{layer}({image})"
+    else:
+        kernel = f"{op.x(1)}.movedim(-1, 1)" if window.channels_last else op.x(1)
+        operands = [image, kernel, op.x(2) if op.has(2) else "None"]
+        text = f"F.conv_transpose2d({', '.join([*operands, *options])})"
+    return oriented(op.x(0), f"{text}{crop}", channels_last=window.channels_last)
 
 
 @family.emits("FC", "FCTransposed")
@@ -82,9 +95,8 @@ def fully_connected(op: SourceOp) -> Source:
         weight = weight.t().contiguous() if op.type == "FCTransposed" else weight
         constructor = f"nn.Linear({weight.shape[1]}, {weight.shape[0]})"
         return f"{op.layer(constructor, weight=(1, weight), bias=(2, bias.reshape(-1)))}({x})"
-    if axis_w != 1:
-        op.refuse("axis_w must be 1")
-    w = op.x(1) if op.rank(1) == 2 else f"{op.x(1)}.flatten(1)"
+    w = op.x(1) if op.rank(1) == 2 and axis_w == 1 else f"{op.x(1)}.flatten({axis_w})"
+    w = f"{w}.flatten(0, {axis_w - 1})" if axis_w > 1 else w
     w = f"{w}.t()" if op.type == "FCTransposed" else w
     return f"F.linear({x}, {w}, {op.x(2) if op.rank(2) == 1 else f'{op.x(2)}.flatten()'})"
 
@@ -143,6 +155,18 @@ def layer_norm(op: SourceOp) -> Source:
         return (f"F.layer_norm({op.x(0)}, {parts}, eps={literal(epsilon)})", None, None)
     call = op.call("layer_norm", op.x(0), str(axis), literal(epsilon))
     return (f"{call}[0] * {scale} + {shift}" if affine else f"{call}[0]", f"{call}[1]", f"{call}[2]")
+
+
+@family.emits("RMSNorm")
+def rms_norm(op: SourceOp) -> Source:
+    axis, epsilon = op.axis("axis", 1), op.args.number("eps", default=0.0)
+    if op.wants(1):
+        op.refuse("the reciprocal of the root of the mean square as an output is not supported")
+    x, tail = op.x(0), f"{op.x(0)}.shape[{axis}:]"
+    scale, shift = (op.x(i) if op.rank(i) == op.known_rank(0) - axis else f"{op.x(i)}.reshape({tail})" for i in (1, 2))
+    dims = list(range(axis, op.known_rank(0)))
+    mean = f"{x}.square().mean({dims[0] if len(dims) == 1 else dims}, keepdim=True)"
+    return (f"{x} * torch.rsqrt({mean}{f' + {literal(epsilon)}' if epsilon else ''}) * {scale} + {shift}", None)
 
 
 @family.emits("GroupNorm")

@@ -49,15 +49,19 @@ def constant_fill(op: SourceOp) -> Source:
     shape, extra = op.args.integers("shape", default=()), op.args.integers("extra_shape", default=())
     number = data_type(op.args, "dtype", default=TensorProto.FLOAT)
     dtype = DTYPES.get(number)
-    if op.has(1) or op.args.flag("input_as_shape", default=False) or extra or dtype is None:
-        op.refuse("a fill with input_as_shape, extra_shape or a value as an operand is not supported")
+    as_shape = op.args.flag("input_as_shape", default=False)
+    if op.has(1) or dtype is None:
+        op.refuse("a fill with strings or a value as an operand is not supported")
     if dtype.is_floating_point:
         value: object = op.args.number("value", default=0.0)
     elif dtype == torch.bool:
         value = op.args.flag("value", default=False)
     else:
         value = op.args.integer("value", default=0)
-    size = f"{op.x(0)}.shape" if op.has(0) else repr(tuple(shape))
+    size = repr(tuple(shape))
+    if op.has(0):
+        size = f"{op.x(0)}.tolist()" if as_shape else f"{op.x(0)}.shape"
+        size = f"(*{size}, {', '.join(map(str, extra))})" if extra else size
     named = "" if dtype == torch.float32 else f", dtype={dtype}"
     device = f", device={op.x(0)}.device" if op.has(0) else op.device
     return f"torch.full({size}, {literal(value)}{named}{device})"
@@ -102,7 +106,9 @@ def flatten(op: SourceOp) -> Source:
     axis, rank = op.axis("axis", 1), op.rank(0)
     if axis == 1:
         return f"{op.x(0)}.flatten(1)" if rank != 1 else f"{op.x(0)}.unsqueeze(1)"
-    return f"{op.x(0)}.reshape({op.x(0)}.shape[:{axis}].numel(), -1)"
+    if axis in (0, rank):
+        return f"{op.x(0)}.reshape({'1, -1' if axis == 0 else '-1, 1'})"
+    return f"{op.x(0)}.flatten({axis}).flatten(0, {axis - 1})"
 
 
 @family.emits("FlattenToVec")
