@@ -127,4 +127,13 @@ CASES += [
         for place in (0, 17, 29)
         for threshold in (0.1, 0.6)
     ),
+    # All proposals remain; of them the second output holds one level's.
+    *(
+        collect(kind, outputs, (3,) * 5, rpn_post_nms_topN=most)
+        for kind, outputs, counts in (
+            ("CollectRpnProposals", ["rois"], (0, -1, 4)),
+            ("CollectAndDistributeFpnRpnProposals", ["rois", "fpn2", "fpn3", "fpn4", "fpn5", "restore"], (0, -1)),
+        )
+        for most in counts
+    ),
 ]

@@ -83,4 +83,7 @@ CASES = [
     case("Dropout", {"X": normal(21, 3)}, outputs=["Y", "mask"]),
     case("Dropout", {"X": normal(22, 3)}, outputs=["Y", "mask"], args={"is_test": 1, "ratio": 1.0}),
     case("ClipTensorByScaling", {"X": normal(23, 3), "norm": np.ones(1, "float32")}),
+    case("Relu", {"X": normal(24, 2, 3), "Z": normal(24, 2, 3)}),
+    case("Relu", {"X": normal(24, 2, 3)}, outputs=["Y", "Z"]),
+    case("Softmax", {"X": normal(24, 2, 3)}, outputs=["X"]),
 ]

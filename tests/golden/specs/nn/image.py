@@ -161,3 +161,12 @@ CASES += [
         for plane in (plane_with(np.nan), plane_with(-np.inf), np.full((1, 1, 4, 4), -np.inf, np.float32))
     ),
 ]
+
+CASES += [
+    *(
+        image("RMACRegions", 2, 1, *sizes, overlap=overlap)
+        for sizes in ((3, 1), (2, 5))
+        for overlap in (np.inf, np.nan, 1e30)
+    ),
+    image("RMACRegions", 2, 0, 3, 4),
+]

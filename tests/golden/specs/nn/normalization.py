@@ -152,4 +152,10 @@ CASES = [
     case("LpNorm", {"X": normal(32, 2, 3)}, args={"p": 3}),
     case("Normalize", {"X": normal(33, 2, 3)}, args={"axis": 2}),
     case("NormalizeL1", {"X": generator(34).standard_normal((2, 3))}),
+    case(
+        "SpatialBN",
+        {"X": normal(35, 2, 3), **dict.fromkeys(("s", "b", "m", "v"), np.zeros(3, np.float32))},
+        outputs=["Y", "m2", "v2", "sm", "sv"],
+    ),
+    case("InstanceNorm", {"X": normal(35, 3), "s": np.zeros(3, np.float32), "b": np.zeros(3, np.float32)}),
 ]

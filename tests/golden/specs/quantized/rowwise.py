@@ -194,3 +194,15 @@ CASES += [
         for weights in WEIGHTS
     ),
 ]
+
+# Rows whose scale is 0 as float16, and whose minimum as float16 is not an element.
+NARROW = np.array([[0.1, 0.1], [1.0, 1.0000001], [0.333, 0.333], [3.0, 3.0]], np.float32)
+
+CASES += [
+    *(
+        case(f"FloatToFused{bits}BitFakeRowwiseQuantized", {"X": rows})
+        for bits in (2, 4)
+        for rows in (NARROW, NARROW[:, :1].copy())
+    ),
+    case("HalfToFused2BitFakeRowwiseQuantized", {"X": NARROW.astype(np.float16)}),
+]

@@ -92,4 +92,15 @@ CASES = [
     case("PackSegments", {"L": L3.reshape(3, 1), "X": rows(3, 1)}),
     case("PadEmptySamples", {"L": lengths(1, 0), "X": rows(1).reshape(())}, outputs=["M", "Y"]),
     case("GatherPadding", {"X": rows(7), "L": lengths(3, 4, dtype="int64")}),
+    case("PadEmptySamples", {"L": lengths(-3, 0, 2)}),
+    # Paddings that the element type does not hold.
+    *(
+        case(
+            "LengthsPad",
+            {"X": np.array([[7], [8]], dtype), "L": lengths(2, 0)},
+            args={"target_length": 2, "padding_value": value},
+        )
+        for dtype in ("int32", "int64", "float64")
+        for value in (np.nan, -np.inf, 3e9, 1e20, -2.7)
+    ),
 ]

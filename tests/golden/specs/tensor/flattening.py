@@ -30,4 +30,9 @@ CASES = [
         ],
         {"X": normal(17, 1, 3, 4), "W": normal(18, 5, 4), "b": normal(19, 5)},
     ),
+    # Axes that no rank reaches.
+    *(
+        case("FC", {"X": normal(20, 2, 3), "W": normal(21, 4, 3), "b": normal(22, 4)}, args=args)
+        for args in ({"axis": 2**32}, {"axis_w": 2**32 + 1})
+    ),
 ]

@@ -137,4 +137,6 @@ CASES = [
         for t in ("uint8", "uint16", "int32")
     ),
     case("KeySplit", {"K": ints(2, 2**32 + 2, 2**53 + 1)}, outputs=("A", "B", "C"), args={"categorical_limit": 3}),
+    # What the schema refuses.
+    case("ScatterAssign", {"X": X[0], "I": ints(1, 0, dtype="int32"), "R": X[0, :2]}, outputs=["Y"]),
 ]

@@ -129,3 +129,15 @@ CASES = [*casts(), *broadcasts(), *elements()]
 CASES += [
     *(case("SinusoidPositionEncoding", {"X": np.zeros(shape, np.int32)}) for shape in ((0, 0), (0, 2))),
 ]
+
+HASHES = np.array([2**60 + 7, 2**53 + 1, -(2**60) - 7, 2**63 - 1, -(2**63), 5, 0, -5], np.int64)
+
+CASES += [
+    *(case("Mod", {"X": HASHES}, args={"divisor": divisor}) for divisor in (1000, -7, 2**40 + 1, 1)),
+    case("Mod", {"X": HASHES[:4]}, args={"divisor": -1}),
+    case("Mod", {"X": HASHES}, args={"divisor": 1000, "sign_follow_divisor": 1}),
+    case("Mod", {"X": HASHES.astype(np.int32)}, args={"divisor": 2**40}),
+    # What the schemas refuse.
+    case("WeightedSum", {"X": normal(43, 2, 3), "w": normal(44, 1), "Z": normal(43, 2, 3)}),
+    case("Sum", {"X": normal(43, 2, 3), "Z": normal(43, 2, 3)}, outputs=["Z"]),
+]

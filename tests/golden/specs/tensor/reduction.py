@@ -230,3 +230,25 @@ CASES += [
     *(case("Range", scalars(dtype, 0, stop, 0.3)) for dtype, stop in ((np.float64, 1.2e18), (np.float32, 1e30))),
     case("ReduceTailSum", {"X": np.array(3, np.float32)}),
 ]
+
+# Integers whose sums leave 32 and 64 bits, and those that float64 does not hold.
+NARROW_SUMS = np.array([[2**31 - 1, -(2**31), 5], [2**31 - 1, -7, -(2**31)]], np.int32)
+WIDE_SUMS = np.array([[2**63 - 1, 2**53 + 1, -(2**63)], [2**62, 2, -1]], np.int64)
+
+CASES += [
+    case("ReduceFrontMax", {"X": np.zeros((0, 3), np.float64)}),
+    *(
+        case("ReduceSum", {"X": x}, args={"axes": axes})
+        for x in (NARROW_SUMS, WIDE_SUMS)
+        for axes in ([0], [1], [0, 1])
+    ),
+    *(
+        case(op_type, {"X": x})
+        for op_type in ("ReduceFrontSum", "ReduceBackSum", "ReduceFrontMean", "ReduceBackMean")
+        for x in (NARROW_SUMS, WIDE_SUMS)
+    ),
+    case("ReduceFrontSum", {"X": WIDE_SUMS[:, 0].copy()}),
+    case("ReduceFrontSum", {"X": WIDE_SUMS[:0]}),
+    case("SumElementsInt", {"X": NARROW_SUMS}),
+    case("CosineSimilarity", {"X": np.array([[1e3], [2.0]], np.float32), "Z": np.array([[3e17], [-5.0]], np.float32)}),
+]

@@ -92,4 +92,23 @@ CASES = [
     case("LearningRate", {"iter": np.array([3], np.int64)}, outputs=["lr"], args={"policy": "fixed"}),
     at("cyclical", 776874954057655137, {"max_lr": 0.9, "stepsize": 5, "decay": 0.9}),
     at("cyclical", 1 << 34, {"max_lr": 0.9, "stepsize": 3, "decay": 0.99}),
+    # Iterations of which float32 rounds the place in a period.
+    *(
+        at("cosine", iteration, {"lr_shrink": shrink, "t_mult": growth})
+        for shrink, growth in ((1.0, 1.0), (0.99, 1.0), (1.001, 1.0), (1.0, 1.2))
+        for iteration in (2**24 + 1, 20_000_033, 123_456_789, 2**40 + 13, 236_082_100_744_065_626, -(2**31), -(2**63))
+    ),
+    at("cyclical", -(2**31), {"stepsize": 4}),
+    # The first of several iterations counts.
+    *(
+        case("LearningRate", {"i": np.array([3, 5], np.int64)}, args=args)
+        for args in (
+            {"policy": "exp", "base_lr": 2.0, "gamma": 0.5},
+            *({"policy": "cosine", "base_lr": 2.0, "t_mult": growth} for growth in (0.0, -2.0)),
+            *(
+                {"policy": policy, "base_lr": 0.5, "linear_warmup_num_iter": -(2**31)}
+                for policy in ("constantThenLinearWarmup", "compositeCyclical", "compositeCosine")
+            ),
+        )
+    ),
 ]

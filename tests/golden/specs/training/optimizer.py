@@ -317,3 +317,31 @@ CASES += [
         for arrays in [scalars(order, indices)]
     ),
 ]
+
+X, GRAD, FIRST, SECOND = real(21, 2, 3), real(22, 2, 3), positive(23, 2, 3), positive(24, 2, 3)
+RATES = np.array([0.1, 7.0], np.float32)  # of which Caffe2 reads the first element
+STEPS = np.array([3, 5], np.int64)
+
+CASES += [
+    in_place("Adagrad", {"w": X, "m": FIRST, "g": GRAD, "lr": RATES}, 2),
+    in_place("Adadelta", {"w": X, "m": FIRST, "d": SECOND, "g": GRAD, "lr": RATES}, 3),
+    case("Lars", {"X": X, "dX": GRAD, "wd": RATES, "trust": RATES, "max": RATES}),
+    in_place("Wngrad", {"w": X, "b": RATES, "g": GRAD, "lr": RATES}, 2),
+    in_place("Adam", {"w": X, "m": FIRST, "v": SECOND, "g": GRAD, "lr": LR, "i": STEPS}, 3),
+    in_place("WeightScale", {"w": X, "i": STEPS}, 1, {"stepsize": 4, "scale": 0.5}),
+    *(
+        case(op_type, inputs, outputs=["w", "nz"], args={"alpha": alpha})
+        for op_type, inputs in (
+            ("Ftrl", {"w": X, "nz": positive(25, 12), "g": GRAD}),
+            ("SparseFtrl", {"w": X, "nz": positive(25, 12), "i": np.array([1, 0, 1]), "g": real(26, 3, 3)}),
+            ("SparseFtrl", {"w": X, "nz": positive(25, 2, 6), "i": np.array([1, 0, 1]), "g": real(26, 3, 3)}),
+        )
+        for alpha in (0.0, 0.5)
+    ),
+    in_place(
+        "SparseAdam",
+        {"w": X, "m": FIRST, "v": SECOND, "i": np.array([1, 0, 1]), "g": real(26, 3, 3), "lr": LR, "t": STEPS},
+        3,
+        {"enableRAdam": 1, "beta2": 1.0},
+    ),
+]

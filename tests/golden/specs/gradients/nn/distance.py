@@ -33,4 +33,14 @@ CASES = [
     *distances(floats(4), floats(4)),
     *(padded(columns) for columns in ((5, 2), (2, 5), (3, 3))),
     *(padded(columns, replicate=1) for columns in ((6, 2), (2, 4), (3, 3))),
+    # Differences from 0, the last ones below what counts as 0.
+    case(
+        "L1DistanceGradient",
+        {
+            "X": np.array([[1.5, -2.0, 0.0, 1e-11, -1e-11, 1e-13, -1e-13, np.nan]], "float32"),
+            "Y": np.zeros((1, 8), "float32"),
+            "dZ": np.array([np.inf], "float32"),
+        },
+        outputs=["dX", "dY"],
+    ),
 ]

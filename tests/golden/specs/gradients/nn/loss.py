@@ -71,4 +71,13 @@ CASES += [
         "LabelCrossEntropyGradient",
         {"X": np.zeros((0, 0), np.float32), "l": np.zeros(0, np.int32), "dY": np.zeros(0, np.float32)},
     ),
+    # The lowest label has no opposite.
+    gradient(
+        "MarginRankingCriterion",
+        floats(1, -0.5, 2),
+        floats(0.5, 1, -1),
+        labels(-(2**31), 2**31 - 1, -1),
+        floats(2, 0.5, 3),
+        outputs=2,
+    ),
 ]

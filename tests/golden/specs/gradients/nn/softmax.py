@@ -41,3 +41,20 @@ CASES = [
         for by_rows in (0, 1)
     ),
 ]
+
+PIXELS = np.array([[[[0.2, 0.5]], [[0.3, 0.4]], [[0.5, 0.1]]]], "float32")
+
+CASES += [
+    # The gradient of the loss of pixels has the scale, but where no pixel counts.
+    *(
+        case(
+            "SpatialSoftmaxWithLossGradient",
+            {"X": PIXELS, "label": labels, **weights, "P": PIXELS, "dloss": np.array(0.7, "float32")},
+            outputs=["dX"],
+            args={"scale": scale},
+        )
+        for labels in (np.array([[[0, -1]]], "int32"), np.array([[[-1, -1]]], "int32"))
+        for weights in ({}, {"w": np.array([[[0.5, 1.5]]], "float32")})
+        for scale in (2.5, 0.0, -1.0)
+    ),
+]

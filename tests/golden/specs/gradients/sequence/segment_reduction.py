@@ -125,3 +125,12 @@ CASES = [
         args={"k": 2},
     ),
 ]  # fmt: skip
+
+CASES += [
+    case(
+        "LengthsTopKGradient",
+        {"L": int32([]), "I": np.zeros((0, 0), "int32"), "dY": np.zeros((0, 0), "float32")},
+        outputs=["dX"],
+        args={"k": 10},
+    ),
+]

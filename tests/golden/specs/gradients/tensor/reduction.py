@@ -85,3 +85,30 @@ CASES = [
         )
     ),
 ]
+
+NORMS = np.array([[1.5, -2.0, 0.0, 1e-11, -1e-11, 1e-13, -1e-13, np.nan]], "float32")
+
+CASES += [
+    # Elements below what counts as 0, and norms that are not.
+    *(
+        case(
+            "ReduceL1Gradient",
+            {"dY": np.array([[dy]], "float32"), "X": NORMS, "Y": np.ones((1, 1), "float32")},
+            outputs=["dX"],
+        )
+        for dy in (2.5, np.inf)
+    ),
+    *(
+        case(
+            "ReduceL2Gradient",
+            {"dY": np.array([[2.5]], "float32"), "X": whole(1, 3), "Y": np.array([[norm]], "float32")},
+            outputs=["dX"],
+        )
+        for norm in (1e-13, -1.0, 2.0)
+    ),
+    case(
+        "ReduceBackMeanGradient",
+        {"dY": np.array([[1], [2]], "int32"), "X": np.zeros((2, 1, 0), "int32")},
+        outputs=["dX"],
+    ),
+]
