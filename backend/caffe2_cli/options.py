@@ -75,18 +75,19 @@ runtime_device = click.option(
 predictor = click.option("--predictor", metavar="NAME", help="The predictor to read from a database with several.")
 recurrent = click.option(
     "--recurrent", type=click.Choice(["auto", "fused", "scan", "loop", "portable"]), default="auto", show_default=True,
-    help="The form of recurrent nets in the ONNX model.",
+    help="The form of recurrent nets.",
 )  # fmt: skip
 _TARGETS: Final = ("onnxruntime", "onnxruntime-web", "openvino", "tract", "opencv", "tensorrt", "coreml")
 target = click.option(
     "--for", "for_runtime", default="onnxruntime", show_default=True, metavar="RUNTIME",
     shell_complete=lambda _, __, typed: [name for name in _TARGETS if name.startswith(typed)],
-    help="The runtime that the ONNX model is for: onnxruntime, onnxruntime-1.N, onnxruntime-web, openvino, tract, "
-    "opencv, tensorrt or coreml. What it does not have is an error.",
+    help="The runtime that the model is for: onnxruntime, onnxruntime-1.N (1.8 or later), onnxruntime-web, openvino, "
+    "tract, opencv, tensorrt or coreml. What it does not have is an error.",
 )  # fmt: skip
 recompute = click.option(
     "--recompute", type=click.Choice(["none", "steps"]), default="none", show_default=True,
-    help="What gradients of recurrent nets compute again, to save memory: blobs that the net lists, or of all steps.",
+    help="What gradients of recurrent nets compute again instead of keeping it from the forward steps. Blobs that the "
+    "net lists, or of all steps, which saves memory.",
 )  # fmt: skip
 runtimes = click.option(
     "--against", "runtimes", multiple=True, metavar="RUNTIME",

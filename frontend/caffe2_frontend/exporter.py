@@ -52,30 +52,31 @@ def to_onnx(
             ``onnxruntime-web``, ``openvino``, ``tract``, ``opencv``, ``tensorrt`` or ``coreml``. It chooses the opset
             and the form of recurrent nets; what it does not have is an error.
         opset: the ONNX opset of the result; default the target's, or the earliest from 17 to 20 that costs no node.
-        recurrent: the form of recurrent nets: ``auto`` (LSTM, GRU, RNN where provably equal and not slower, else Scan,
+        recurrent: the form of recurrent nets. ``auto`` (LSTM, GRU, RNN where provably equal and not slower, else Scan,
             else Loop), ``fused``, ``scan``, ``loop``, or ``portable`` for runtimes other than onnxruntime: without If,
             Scan and ``sequence_lens``, for sequences of at least one step.
-        full_lengths: the caller promises that all rows have as many steps as their sequence: the model does not read
-            the lengths of recurrent nets and of ReversePackedSegs, which are no longer inputs.
-        recompute: what gradients of recurrent nets compute again instead of keeping it from the forward steps:
+        full_lengths: promise that all rows have as many steps as their sequence. The model does not read the lengths
+            of recurrent nets and of ReversePackedSegs, which are no longer inputs.
+        recompute: what gradients of recurrent nets compute again instead of keeping it from the forward steps.
             ``none`` (what the net itself lists), or ``steps``, all blobs of the steps, which takes more time and less
             memory.
-        stateful: make the initial states of recurrent nets inputs, also those that are parameters, and their last rows
-            outputs; the model's metadata ``caffe2.states`` maps each such input to the output that feeds it in the
-            next call.
-        reroll: convert nets that were unrolled over time back to loops; the model then accepts every T.
-        int8: the form of Int8 operators: ``exact`` (integer arithmetic, equal to Caffe2's to the bit) or ``qdq`` (float
+        stateful: make the initial states of recurrent nets inputs, and their last rows outputs. Initial states that
+            are parameters too; the model's metadata ``caffe2.states`` maps each such input to the output that feeds
+            it in the next call.
+        reroll: convert nets that were unrolled over time back to loops. The model then accepts every T.
+        int8: the form of Int8 operators. ``exact`` (integer arithmetic, equal to Caffe2's to the bit) or ``qdq`` (float
             operators between DequantizeLinear and QuantizeLinear, which runtimes fuse into quantized kernels; results
             may differ by a step or two).
-        fp16: convert float32 values to float16; needs onnxruntime. Nodes that stay in float32 are noted, and numbers
-            beyond the range of float16 become the nearest in it, with a warning.
-        fp16_io: with ``fp16``, the type of the inputs and outputs that are float32: ``float16`` or ``float32``.
-        training: make the blobs that a training net updates (parameters, states of optimizers, running statistics,
-            counters) inputs with the init net's values as defaults, and their new values outputs, after the losses;
-            the model's metadata ``caffe2.parameters.updated`` maps each such input to the output that feeds it in the
-            next step. None does so if the net computes gradients and ``outputs`` is None.
-        fold_batchnorm: make SpatialBN and AffineChannel of an inference net part of the weights of the convolution
-            before them, where nothing else reads it; noted.
+        fp16: convert float32 values to float16. This needs onnxruntime. Nodes that stay in float32 are noted, and
+            numbers beyond the range of float16 become the nearest in it, with a warning.
+        fp16_io: with ``fp16``, the type of the inputs and outputs that are float32.
+        training: make the blobs that a training net updates inputs and outputs. These are parameters, states of
+            optimizers, running statistics and counters: inputs with the init net's values as defaults, and outputs with
+            their new values, after the losses; the model's metadata ``caffe2.parameters.updated`` maps each such input
+            to the output that feeds it in the next step. None does so if the net computes gradients and ``outputs`` is
+            None.
+        fold_batchnorm: make SpatialBN and AffineChannel of an inference net part of the convolution before them. They
+            become part of its weights where nothing else reads it; noted.
 
     Returns:
         The checked model, with symbolic dims wherever the inputs' are. Warnings and notes of the conversion go to the

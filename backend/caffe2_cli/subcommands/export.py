@@ -32,37 +32,41 @@ from caffe2_cli.output.echo import echo
 )  # fmt: skip
 @options.outputs
 @click.option(
-    "--opset", type=int, help="The ONNX opset; default the runtime's, or the earliest from 17 on that costs no node."
-)
+    "--opset", type=int,
+    help="The ONNX opset of the result; default the target's, or the earliest from 17 to 20 that costs no node.",
+)  # fmt: skip
 @options.target
 @options.recurrent
 @click.option(
     "--full-lengths", is_flag=True,
-    help="All rows are as long as their sequence: lengths are not inputs of the model.",
+    help="Promise that all rows have as many steps as their sequence. Lengths are not inputs of the model.",
 )  # fmt: skip
 @options.recompute
-@click.option("--stateful", is_flag=True, help="Recurrent states as inputs and outputs, to carry between calls.")
-@click.option("--reroll", is_flag=True, help="Convert steps that were unrolled over time back to loops.")
+@click.option(
+    "--stateful", is_flag=True,
+    help="Make the initial states of recurrent nets inputs, and their last rows outputs.",
+)  # fmt: skip
+@click.option("--reroll", is_flag=True, help="Convert nets that were unrolled over time back to loops.")
 @click.option(
     "--certify", is_flag=True,
     help="Run fused recurrent operators against their step nets first; exit 1 if they are not equal.",
 )  # fmt: skip
 @click.option(
     "--int8", type=click.Choice(["exact", "qdq"]), default="exact", show_default=True,
-    help="Int8 operators as integer arithmetic equal to Caffe2's, or as QuantizeLinear and DequantizeLinear around "
-    "float operators, which runtimes fuse.",
+    help="The form of Int8 operators. Integer arithmetic equal to Caffe2's, or QuantizeLinear and DequantizeLinear "
+    "around float operators, which runtimes fuse.",
 )  # fmt: skip
 @click.option(
     "--fp16", is_flag=True,
-    help="Convert float32 values to float16, and print the largest difference on generated inputs.",
+    help="Convert float32 values to float16. The largest difference on generated inputs is printed.",
 )  # fmt: skip
 @click.option(
     "--fp16-io", type=click.Choice(["float16", "float32"]), default="float16", show_default=True,
-    help="With --fp16, the type of float32 inputs and outputs.",
+    help="With --fp16, the type of the inputs and outputs that are float32.",
 )  # fmt: skip
 @click.option(
     "--training/--no-training", default=None,
-    help="The blobs that a training net updates as inputs and outputs; by default if the net computes gradients.",
+    help="Make the blobs that a training net updates inputs and outputs. By default if the net computes gradients.",
 )  # fmt: skip
 @click.option(
     "--fold-batchnorm/--no-fold-batchnorm", default=True, show_default=True,
