@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-import numpy as np
-
 from caffe2_bridge.init.fill import FillError
 from caffe2_bridge.netdef.parameters import Array
 from caffe2_bridge.netdef.views import OpView
@@ -63,6 +61,6 @@ def aligned(op: OpView, a: Array, b: Array) -> tuple[Array, Array]:
     if after < 0 or b.ndim > a.ndim:
         raise FillError(f"the second input, of rank {b.ndim}, does not fit into the first, of rank {a.ndim}")
     b = b.reshape((*b.shape, *(1,) * after))
-    if np.broadcast_shapes(a.shape, b.shape) != a.shape:
+    if any(dim not in (1, whole) for dim, whole in zip(b.shape[::-1], a.shape[::-1], strict=False)):
         raise FillError(f"the second input, of shape {list(b.shape)}, does not fit into the first, {list(a.shape)}")
     return a, b
