@@ -15,7 +15,7 @@ from caffe2_fleet.engines.selection import open_engine
 from caffe2_fleet.job import Limits
 from caffe2_fleet.models.discovery import Skipped, discover, name_of, text_of
 from caffe2_fleet.models.manifest import SUFFIXES, read_manifest
-from caffe2_fleet.plan import Plan, make_plan
+from caffe2_fleet.plan import FleetPlan, make_plan
 from caffe2_fleet.result import ModelResult
 from caffe2_fleet.task import ModelTask
 from caffe2_validation.options import DEFAULTS, ValidationOptions
@@ -63,7 +63,7 @@ def run(
     return run_plan(plan, engine, jobs)
 
 
-def run_plan(plan: Plan, engine: Any, jobs: int) -> Generator[ModelResult]:
+def run_plan(plan: FleetPlan, engine: Any, jobs: int) -> Generator[ModelResult]:
     """Yield the results that are kept, then those of the jobs, as they end."""
     yield from plan.kept
     if plan.jobs:

@@ -17,7 +17,7 @@ from caffe2_validation.options import ValidationOptions
 
 
 @dataclass(frozen=True)
-class Plan:
+class FleetPlan:
     """The results of earlier runs that are kept, and the jobs that are left, in the order of the models."""
 
     kept: Sequence[ModelResult]
@@ -26,7 +26,7 @@ class Plan:
 
 def make_plan(
     tasks: Iterable[ModelTask], target: AnyPath | None, options: ValidationOptions, limits: Limits, command: str
-) -> Plan:
+) -> FleetPlan:
     """Compute the key of each model, and find what is done. Writes the lock file to the target.
 
     Raises OptionError if the options are not plain data, and OSError if the target cannot be written.
@@ -49,7 +49,7 @@ def make_plan(
             kept.append(done if done.owner == task.owner else done.with_owner(task.owner))
     if target is not None:
         lock.write(target / NAME)
-    return Plan(kept, jobs)
+    return FleetPlan(kept, jobs)
 
 
 def plain_options(options: ValidationOptions) -> str:

@@ -27,7 +27,7 @@ from typing import Final
 from google.protobuf.message import DecodeError
 
 from caffe2_bridge.bounds import MAX_BODIES, MAX_FUNCTION_GROWTH, current_limits, hint_of
-from caffe2_bridge.control import Scope, control_of, if_arguments, while_arguments
+from caffe2_bridge.control import BodyScope, control_of, if_arguments, while_arguments
 from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location
 from caffe2_bridge.netdef.construct import make_operator
 from caffe2_bridge.netdef.views import OpView
@@ -201,7 +201,7 @@ def _op(op_type: str, inputs: Sequence[str], outputs: Sequence[str], **args: int
 def _bodies(op: OperatorDef) -> Iterator[NetDef]:
     """Yield the bodies that run in the workspace of their operator."""
     control = control_of(OpView(op, 0))
-    if control is not None and control.scope is Scope.SHARED:
+    if control is not None and control.scope is BodyScope.SHARED:
         yield from (body.net for body in control.bodies.values())
 
 

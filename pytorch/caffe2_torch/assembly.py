@@ -8,7 +8,7 @@ from caffe2_bridge.netdef.views import ArgumentError, NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_bridge.schemas import operator_schema
 from caffe2_bridge.ssa.effects import NetEffects, analyse
-from caffe2_torch.evaluation.program import Program, Step
+from caffe2_torch.evaluation.program import Program, ProgramStep
 from caffe2_torch.ops import find_function
 
 _HINT = "choose outputs that do not need it: to_torch(model, outputs=[NAME])"
@@ -32,7 +32,7 @@ def _compile(net: NetDef, location: Location, effects: NetEffects, findings: lis
     return Program(tuple(steps), frozenset(effects.found), frozenset(effects.may))
 
 
-def _step(view: OpView, here: Location, findings: list[Diagnostic]) -> Step | None:
+def _step(view: OpView, here: Location, findings: list[Diagnostic]) -> ProgramStep | None:
     function = None if view.proto.domain else find_function(view.type)
     if function is None:
         reason = f"operator {view.type!r} has no conversion to PyTorch"
@@ -54,7 +54,7 @@ def _step(view: OpView, here: Location, findings: list[Diagnostic]) -> Step | No
     except ArgumentError as error:
         findings.append(Diagnostic("invalid-argument", str(error), here))
         return None
-    return Step(view, function, here, control, bodies)
+    return ProgramStep(view, function, here, control, bodies)
 
 
 def _last_reads(effects: NetEffects) -> dict[int, list[str]]:

@@ -32,7 +32,7 @@ from caffe2_torch.source.module_state import ModuleState
 from caffe2_torch.source.module_text import CHECK, module_text
 from caffe2_torch.source.names import Identifiers, class_name
 from caffe2_torch.source.record import record
-from caffe2_torch.source.scope import Scope, Scopes
+from caffe2_torch.source.scope import NameScope, Scopes
 from caffe2_torch.source.text import listed
 
 _RESERVED = (
@@ -87,7 +87,7 @@ def export_torch(
     results = {name: _readable(name, value_of(found.outputs.get(name))) for name in conversion.outputs}
 
     name = class_name(net.name or "net")
-    scopes, top = Scopes(), Scope()
+    scopes, top = Scopes(), NameScope()
     scalings = {blob: (v.scale, v.zero_point) for blob, v in conversion.values.items() if isinstance(v, Quantized)}
     values = {blob: v.data if isinstance(v, Quantized) else v for blob, v in conversion.values.items()}
     state = ModuleState(values, reached_by_gradients(net), scalings)
@@ -132,7 +132,7 @@ def _write(content: bytes, path: Path) -> None:
 
 
 def _begin(
-    state: ModuleState, emission: Emission, top: Scope, inputs: Mapping[str, tuple[str, torch.Tensor | Quantized]]
+    state: ModuleState, emission: Emission, top: NameScope, inputs: Mapping[str, tuple[str, torch.Tensor | Quantized]]
 ) -> list[str]:
     """Return the statements that make Int8 tensors of inputs, and variables of parameters that operators write."""
     lines = [

@@ -7,14 +7,14 @@ from typing import Final
 
 import onnx
 
-from caffe2_backend.admission.scopes import Scope
+from caffe2_backend.admission.scopes import GraphScope
 from caffe2_bridge.diagnostics import Diagnostic
 from caffe2_frontend.interop.domains import STANDARD_DOMAINS
 
 _Attributes = Mapping[str, onnx.AttributeProto]
 
 
-def check_bodies(scope: Scope) -> Iterator[Diagnostic]:
+def check_bodies(scope: GraphScope) -> Iterator[Diagnostic]:
     """Report the nodes of a scope, whose attributes are of the types that ONNX defines, with other bodies."""
     for index, node in enumerate(scope.nodes):
         check = _CHECKS.get(node.op_type) if node.domain in STANDARD_DOMAINS else None

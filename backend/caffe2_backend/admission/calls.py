@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import onnx
 
-from caffe2_backend.admission.scopes import Scope
+from caffe2_backend.admission.scopes import GraphScope
 from caffe2_bridge.bounds import MAX_CALLS, MAX_FUNCTION_GROWTH, current_limits, hint_of
 from caffe2_bridge.diagnostics import Diagnostic, Location
 from caffe2_frontend.interop.domains import plain_domain
@@ -15,7 +15,7 @@ from caffe2_frontend.interop.domains import plain_domain
 _Function = tuple[str, str, str]
 
 
-def check_calls(model: onnx.ModelProto, scopes: Sequence[Scope]) -> Iterator[Diagnostic]:
+def check_calls(model: onnx.ModelProto, scopes: Sequence[GraphScope]) -> Iterator[Diagnostic]:
     """Check that functions are defined once, and call each other without cycles and not through too many levels."""
     by_name: dict[_Function, onnx.FunctionProto] = {}
     for function in model.functions:
@@ -43,7 +43,9 @@ def check_calls(model: onnx.ModelProto, scopes: Sequence[Scope]) -> Iterator[Dia
         yield Diagnostic("nesting", reason, Location(name))
 
 
-def _check_operands(scopes: Sequence[Scope], by_name: Mapping[_Function, onnx.FunctionProto]) -> Iterator[Diagnostic]:
+def _check_operands(
+    scopes: Sequence[GraphScope], by_name: Mapping[_Function, onnx.FunctionProto]
+) -> Iterator[Diagnostic]:
     """Check that a call has no more inputs and outputs than the function."""
     for scope in scopes:
         for index, node in enumerate(scope.nodes):
@@ -57,7 +59,7 @@ def _check_operands(scopes: Sequence[Scope], by_name: Mapping[_Function, onnx.Fu
 
 
 def _check_expansion(
-    model: onnx.ModelProto, scopes: Sequence[Scope], calls: Mapping[_Function, set[_Function]]
+    model: onnx.ModelProto, scopes: Sequence[GraphScope], calls: Mapping[_Function, set[_Function]]
 ) -> Iterator[Diagnostic]:
     """Check how many nodes inlining makes: exponentially many if functions call each other twice at every level."""
     nodes: dict[_Function | None, Counter[_Function]] = defaultdict(Counter)

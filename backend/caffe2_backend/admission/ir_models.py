@@ -17,11 +17,11 @@ _Graph = ir.Graph | ir.Function
 
 
 @dataclass(eq=False)
-class _Scope:
+class _IrScope:
     graph: _Graph
     location: Location
     depth: int = 0
-    parent: _Scope | None = None
+    parent: _IrScope | None = None
     node: int = 0  # the index in the parent of the node that it is a body of
     made: dict[ir.Value, int] = field(default_factory=dict)  # by which node; -1 before the first
 
@@ -59,10 +59,10 @@ def admit_ir(model: ir.Model, folder: str | None) -> ir.Model:
     return own
 
 
-def _scopes(model: ir.Model) -> list[_Scope]:
+def _scopes(model: ir.Model) -> list[_IrScope]:
     """Return all graphs, functions and bodies, each after what encloses it, without recursion."""
     roots: list[_Graph] = [model.graph, *model.functions.values()]
-    waiting = [_Scope(graph, Location(graph.name or "graph")) for graph in reversed(roots)]
+    waiting = [_IrScope(graph, Location(graph.name or "graph")) for graph in reversed(roots)]
     found = []
     while waiting:
         scope = waiting.pop()
@@ -72,7 +72,7 @@ def _scopes(model: ir.Model) -> list[_Scope]:
                 if scope.depth == MAX_BODIES:
                     raise too_deep(scope.at(index, node))
                 location = scope.at(index, node).enter(name)
-                waiting += (_Scope(body, location, scope.depth + 1, scope, index) for body in bodies)
+                waiting += (_IrScope(body, location, scope.depth + 1, scope, index) for body in bodies)
     return found
 
 
@@ -84,7 +84,7 @@ def _bodies(node: ir.Node) -> Iterator[tuple[str, Sequence[ir.Graph]]]:
             yield name, attribute.as_graphs()
 
 
-def _check_uses(scopes: Sequence[_Scope]) -> Iterator[Diagnostic]:
+def _check_uses(scopes: Sequence[_IrScope]) -> Iterator[Diagnostic]:
     for scope in scopes:
         start = [*scope.graph.inputs]
         if isinstance(scope.graph, ir.Graph):
@@ -100,7 +100,7 @@ def _check_uses(scopes: Sequence[_Scope]) -> Iterator[Diagnostic]:
             yield from scope.fault(value, len(nodes), scope.location, "output")
 
 
-def _resolve(scopes: Sequence[_Scope], folder: str | None) -> Iterator[Diagnostic]:
+def _resolve(scopes: Sequence[_IrScope], folder: str | None) -> Iterator[Diagnostic]:
     """Check external tensors, and replace them by ones in memory or by ones that name the file itself."""
     for scope in scopes:
         if isinstance(scope.graph, ir.Graph):

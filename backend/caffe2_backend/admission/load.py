@@ -18,7 +18,7 @@ from caffe2_backend.admission.native import check_native
 from caffe2_backend.admission.normalize import needs_rewrites, rewrite
 from caffe2_backend.admission.own_names import own_names
 from caffe2_backend.admission.payloads import check_payloads
-from caffe2_backend.admission.scopes import Scope, scopes_of
+from caffe2_backend.admission.scopes import GraphScope, scopes_of
 from caffe2_backend.admission.signatures import check_signatures
 from caffe2_backend.admission.structure import check_structure, orders_of, reorder, tensors_of
 from caffe2_backend.admission.texts import check_texts
@@ -119,7 +119,9 @@ def admit_file(path: Location) -> AdmittedFile:
     return AdmittedFile(os.fspath(where), where, folder)
 
 
-def _admitted(model: onnx.ModelProto | bytes | AnyPath, *, values: bool = True) -> tuple[onnx.ModelProto, list[Scope]]:
+def _admitted(
+    model: onnx.ModelProto | bytes | AnyPath, *, values: bool = True
+) -> tuple[onnx.ModelProto, list[GraphScope]]:
     """Return a model with well-formed graphs in topological order; the given one where it is that.
 
     ``values``: whether its tensors must have the values that their shapes ask for.
@@ -207,7 +209,7 @@ def _format_of(path: AnyPath) -> str:
     return onnx.serialization.registry.get_format_from_file_extension(path.suffix) or "protobuf"
 
 
-def _external(scopes: Sequence[Scope], folder: Folder) -> list[_Found]:
+def _external(scopes: Sequence[GraphScope], folder: Folder) -> list[_Found]:
     """Return the external tensors of a model, and where their values are. Raises ConversionError."""
     found, faults = [], []
     for scope in scopes:
@@ -225,7 +227,7 @@ def _fault(what: str, error: ExternalDataError, location: NetLocation) -> Diagno
     return Diagnostic("external-data", f"external data of {what}: {error}", location, hint=error.hint)
 
 
-def _sparse(scopes: Sequence[Scope]) -> Iterator[Diagnostic]:
+def _sparse(scopes: Sequence[GraphScope]) -> Iterator[Diagnostic]:
     for scope in scopes:
         for index, node in enumerate(scope.nodes):
             for attribute in node.attribute:

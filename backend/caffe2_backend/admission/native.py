@@ -9,7 +9,7 @@ from typing import Final
 import onnx
 
 from caffe2_backend.admission.external_data import is_external
-from caffe2_backend.admission.scopes import Scope
+from caffe2_backend.admission.scopes import GraphScope
 from caffe2_bridge.diagnostics import Diagnostic
 from caffe2_frontend.interop.domains import standard_type
 from caffe2_frontend.interop.native_limits import (
@@ -26,7 +26,7 @@ _LISTS: Final = frozenset({onnx.AttributeProto.INTS, onnx.AttributeProto.STRINGS
 _Tensors = Mapping[str, onnx.TensorProto]
 
 
-def check_native(scope: Scope) -> Iterator[Diagnostic]:
+def check_native(scope: GraphScope) -> Iterator[Diagnostic]:
     """Report the nodes of a scope, whose payloads were checked, that end onnxruntime's process."""
     keys = [key_of(node) for node in scope.nodes]
     reads = any(map(reads_dims, keys))
@@ -49,10 +49,10 @@ def check_native(scope: Scope) -> Iterator[Diagnostic]:
             yield Diagnostic("malformed-model", reason, scope.at(index))
 
 
-def _tensors(scope: Scope) -> _Tensors:
+def _tensors(scope: GraphScope) -> _Tensors:
     """Return the constants that a scope sees, by name, the innermost of a name."""
     found: dict[str, onnx.TensorProto] = {}
-    at: Scope | None = scope
+    at: GraphScope | None = scope
     while at is not None:
         if isinstance(at.proto, onnx.GraphProto):
             found = {tensor.name: tensor for tensor in at.proto.initializer} | found
@@ -63,10 +63,10 @@ def _tensors(scope: Scope) -> _Tensors:
     return found
 
 
-def _declared(scope: Scope, tensors: _Tensors) -> Mapping[str, Dims]:
+def _declared(scope: GraphScope, tensors: _Tensors) -> Mapping[str, Dims]:
     """Return the dims that a scope knows of values, by name."""
     found: dict[str, Dims] = {}
-    at: Scope | None = scope
+    at: GraphScope | None = scope
     while at is not None:
         infos = [*at.proto.value_info]
         if isinstance(at.proto, onnx.GraphProto):

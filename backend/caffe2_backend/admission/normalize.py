@@ -11,7 +11,7 @@ import onnx_ir as ir
 from onnx import numpy_helper
 
 from caffe2_backend.admission.external_data import is_external
-from caffe2_backend.admission.scopes import Scope
+from caffe2_backend.admission.scopes import GraphScope
 from caffe2_bridge.bounds import current_limits, hint_of
 from caffe2_bridge.diagnostics import Diagnostic, Location
 from caffe2_frontend.interop.domains import standard_type
@@ -26,7 +26,7 @@ class _NotDenseError(Exception):
         self.hint = hint
 
 
-def needs_rewrites(scopes: Sequence[Scope]) -> bool:
+def needs_rewrites(scopes: Sequence[GraphScope]) -> bool:
     """Whether :func:`rewrite` would change the graphs."""
     return any(
         _sparse_constants(scope)
@@ -38,7 +38,7 @@ def needs_rewrites(scopes: Sequence[Scope]) -> bool:
     )
 
 
-def rewrite(scopes: Sequence[Scope]) -> list[Diagnostic]:
+def rewrite(scopes: Sequence[GraphScope]) -> list[Diagnostic]:
     """Rewrite the graphs in place, and return the errors.
 
     Sparse initializers and constants become dense, dims of a negative size unknown. Outputs and intermediate values
@@ -63,7 +63,7 @@ def rewrite(scopes: Sequence[Scope]) -> list[Diagnostic]:
     return found
 
 
-def _infos(scope: Scope) -> Iterator[onnx.ValueInfoProto]:
+def _infos(scope: GraphScope) -> Iterator[onnx.ValueInfoProto]:
     yield from scope.proto.value_info
     if isinstance(scope.proto, onnx.GraphProto):
         yield from scope.proto.input
@@ -74,7 +74,7 @@ def _lacks_element_type(kind: onnx.TypeProto) -> bool:
     return any(part.HasField("tensor_type") and not part.tensor_type.elem_type for part in nested_types(kind))
 
 
-def _sparse_constants(scope: Scope) -> list[tuple[int, onnx.AttributeProto]]:
+def _sparse_constants(scope: GraphScope) -> list[tuple[int, onnx.AttributeProto]]:
     return [
         (index, attribute)
         for index, node in enumerate(scope.nodes)
@@ -84,7 +84,7 @@ def _sparse_constants(scope: Scope) -> list[tuple[int, onnx.AttributeProto]]:
     ]
 
 
-def _densify(scope: Scope) -> Iterator[Diagnostic]:
+def _densify(scope: GraphScope) -> Iterator[Diagnostic]:
     for index, attribute in _sparse_constants(scope):
         try:
             dense = _dense(attribute.sparse_tensor)

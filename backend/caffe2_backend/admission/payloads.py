@@ -10,7 +10,7 @@ import onnx
 import onnx_ir as ir
 
 from caffe2_backend.admission.external_data import is_external
-from caffe2_backend.admission.scopes import Scope
+from caffe2_backend.admission.scopes import GraphScope
 from caffe2_backend.admission.structure import tensors_of
 from caffe2_bridge.bounds import MAX_RANK
 from caffe2_bridge.diagnostics import Diagnostic
@@ -27,7 +27,7 @@ _ELSEWHERE: Final = frozenset(dtype for types in _FIELDS.values() for dtype in t
 _PACKED_BITS: Final = frozenset({2, 4})  # several values lie in one element of int32_data
 
 
-def check_payloads(scope: Scope) -> Iterator[Diagnostic]:
+def check_payloads(scope: GraphScope) -> Iterator[Diagnostic]:
     """Report the tensors of a scope whose values do not fit their shape and element type, which is known."""
     for tensor, what, location in tensors_of(scope):
         if len(tensor.dims) > MAX_RANK:

@@ -12,7 +12,7 @@ from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location
 
 
 @dataclass(eq=False)
-class Scope:
+class GraphScope:
     """A graph, a function, or a body.
 
     Attributes:
@@ -27,8 +27,8 @@ class Scope:
     proto: onnx.GraphProto | onnx.FunctionProto
     location: Location
     depth: int = 0
-    root: Scope | None = None
-    parent: Scope | None = None
+    root: GraphScope | None = None
+    parent: GraphScope | None = None
     node: int | None = None
     nodes: Sequence[onnx.NodeProto] = field(init=False)
 
@@ -42,16 +42,16 @@ class Scope:
         return replace(self.location, index=index, op_type=node.op_type, op_name=node.name)
 
 
-def scopes_of(model: onnx.ModelProto) -> list[Scope]:
+def scopes_of(model: onnx.ModelProto) -> list[GraphScope]:
     """Return the graph, the functions, training graphs, and all bodies in them, each after what encloses it.
 
     Raises ConversionError where they are nested too deeply.
     """
-    roots = [Scope(model.graph, Location(model.graph.name or "graph"))]
-    roots += [Scope(function, Location(function.name or "function")) for function in model.functions]
+    roots = [GraphScope(model.graph, Location(model.graph.name or "graph"))]
+    roots += [GraphScope(function, Location(function.name or "function")) for function in model.functions]
     for training in model.training_info:
-        roots += [Scope(graph, Location(graph.name or "training")) for graph in _training_graphs(training)]
-    found: list[Scope] = []
+        roots += [GraphScope(graph, Location(graph.name or "training")) for graph in _training_graphs(training)]
+    found: list[GraphScope] = []
     waiting = roots[::-1]
     while waiting:
         scope = waiting.pop()
@@ -68,7 +68,7 @@ def too_deep(location: Location) -> ConversionError:
     return ConversionError([Diagnostic("nesting", f"bodies must not be nested deeper than {MAX_BODIES}", location)])
 
 
-def attributes_of(scope: Scope) -> Iterator[tuple[int | None, onnx.AttributeProto]]:
+def attributes_of(scope: GraphScope) -> Iterator[tuple[int | None, onnx.AttributeProto]]:
     """Yield the attributes of all nodes of a scope, with the node's index: None for the default of a function's."""
     for index, node in enumerate(scope.nodes):
         for attribute in node.attribute:
@@ -85,11 +85,11 @@ def _training_graphs(training: onnx.TrainingInfoProto) -> Iterator[onnx.GraphPro
         yield training.algorithm
 
 
-def _bodies(scope: Scope) -> Iterator[Scope]:
+def _bodies(scope: GraphScope) -> Iterator[GraphScope]:
     """Yield the bodies in any field of an attribute, whatever its type says: readers differ in what they trust."""
     for index, attribute in attributes_of(scope):
         graphs = [attribute.g] if attribute.HasField("g") else []
         for graph in (*graphs, *attribute.graphs):
             location = scope.location if index is None else scope.at(index)
             root = scope.root or scope
-            yield Scope(graph, location.enter(attribute.name), scope.depth + 1, root, scope, index)
+            yield GraphScope(graph, location.enter(attribute.name), scope.depth + 1, root, scope, index)

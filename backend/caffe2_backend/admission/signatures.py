@@ -11,7 +11,7 @@ import onnx
 import onnx_ir as ir
 from onnx.defs import OpSchema, SchemaError
 
-from caffe2_backend.admission.scopes import Scope
+from caffe2_backend.admission.scopes import GraphScope
 from caffe2_backend.admission.types import is_dtype
 from caffe2_backend.state import WORKING_OPSET
 from caffe2_bridge.diagnostics import Diagnostic
@@ -28,7 +28,7 @@ _DTYPES: Final = frozenset({"dtype", "to"})
 _OPTIONAL_DTYPES: Final = frozenset({"output_datatype", "output_dtype", "softmax_precision", "stash_type"})
 
 
-def check_signatures(model: onnx.ModelProto, scope: Scope) -> Iterator[Diagnostic]:
+def check_signatures(model: onnx.ModelProto, scope: GraphScope) -> Iterator[Diagnostic]:
     """Report the nodes of a scope that do not have what their operator requires.
 
     Operators that ONNX does not define are not checked, nor attributes that the operator does not have.
@@ -76,10 +76,10 @@ def _integer_operands(op_type: str, version: int, domain: str) -> frozenset[int]
     return frozenset(index for index, formal in enumerate(formals) if formal.types and formal.types <= _INTEGERS)
 
 
-def _known_types(scope: Scope) -> Mapping[str, int]:
+def _known_types(scope: GraphScope) -> Mapping[str, int]:
     """Return the element types of the inputs and constants that a scope sees, the innermost of a name."""
     found: dict[str, int] = {}
-    at: Scope | None = scope
+    at: GraphScope | None = scope
     while at is not None:
         own: dict[str, int] = {}
         if isinstance(at.proto, onnx.GraphProto):

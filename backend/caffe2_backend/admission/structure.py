@@ -14,7 +14,7 @@ from typing import Final
 import onnx
 
 from caffe2_backend.admission.calls import check_calls
-from caffe2_backend.admission.scopes import Scope, attributes_of
+from caffe2_backend.admission.scopes import GraphScope, attributes_of
 from caffe2_backend.admission.types import check_types, is_dtype
 from caffe2_bridge.bounds import is_possible_shape
 from caffe2_bridge.diagnostics import Diagnostic, Location
@@ -30,7 +30,7 @@ _FIELDS: Final = {
 }  # fmt: skip
 
 
-def check_structure(model: onnx.ModelProto, scopes: Sequence[Scope]) -> list[Diagnostic]:
+def check_structure(model: onnx.ModelProto, scopes: Sequence[GraphScope]) -> list[Diagnostic]:
     """Return the errors in the graphs of a model, except for the order of the nodes (see :func:`orders_of`)."""
     found = [*_check_opsets(model)]
     for scope in scopes:
@@ -53,7 +53,7 @@ def _check_opsets(model: onnx.ModelProto) -> Iterator[Diagnostic]:
                 yield Diagnostic("malformed-model", reason, Location(name))
 
 
-def orders_of(scopes: Sequence[Scope]) -> tuple[dict[Scope, list[int]], list[Diagnostic]]:
+def orders_of(scopes: Sequence[GraphScope]) -> tuple[dict[GraphScope, list[int]], list[Diagnostic]]:
     """Return a stable topological order for each scope whose nodes are not in one; and errors for cycles."""
     captured = _captured(scopes)
     orders, found = {}, []
@@ -68,7 +68,7 @@ def orders_of(scopes: Sequence[Scope]) -> tuple[dict[Scope, list[int]], list[Dia
     return orders, found
 
 
-def reorder(scopes: Sequence[Scope], orders: Mapping[Scope, list[int]]) -> None:
+def reorder(scopes: Sequence[GraphScope], orders: Mapping[GraphScope, list[int]]) -> None:
     """Put nodes in the given orders, in place; bodies first, since to reorder nodes is to copy them."""
     for scope in reversed(scopes):
         if scope in orders:
@@ -77,7 +77,7 @@ def reorder(scopes: Sequence[Scope], orders: Mapping[Scope, list[int]]) -> None:
             scope.proto.node.extend(ordered.node)
 
 
-def tensors_of(scope: Scope) -> Iterator[tuple[onnx.TensorProto, str, Location]]:
+def tensors_of(scope: GraphScope) -> Iterator[tuple[onnx.TensorProto, str, Location]]:
     """Yield every tensor of a scope itself, not of the bodies in it, with what it is and where."""
     if isinstance(scope.proto, onnx.GraphProto):
         for tensor in scope.proto.initializer:
@@ -96,7 +96,7 @@ def tensors_of(scope: Scope) -> Iterator[tuple[onnx.TensorProto, str, Location]]
             yield tensor, f"attribute {attribute.name!r}", location
 
 
-def _check_nodes(scope: Scope) -> Iterator[Diagnostic]:
+def _check_nodes(scope: GraphScope) -> Iterator[Diagnostic]:
     in_function = isinstance((scope.root or scope).proto, onnx.FunctionProto)
     for index, node in enumerate(scope.nodes):
         reasons = ["the node has no operator type"] if not node.op_type else []
@@ -132,7 +132,7 @@ def _attribute_faults(attribute: onnx.AttributeProto, *, in_function: bool) -> I
         yield f"attribute {attribute.name!r} has an incomplete type"
 
 
-def _check_tensors(scope: Scope) -> Iterator[Diagnostic]:
+def _check_tensors(scope: GraphScope) -> Iterator[Diagnostic]:
     for tensor, what, location in tensors_of(scope):
         if not tensor.data_type or not is_dtype(tensor.data_type):
             yield Diagnostic("malformed-model", f"{what} has unknown element type {tensor.data_type}", location)
@@ -142,7 +142,7 @@ def _check_tensors(scope: Scope) -> Iterator[Diagnostic]:
             yield Diagnostic("malformed-model", f"{what} has dims that no array has: {list(tensor.dims)}", location)
 
 
-def _inputs(scope: Scope) -> list[str]:
+def _inputs(scope: GraphScope) -> list[str]:
     """Return the names that exist before the first node runs, an initializer that is also an input once."""
     proto = scope.proto
     if isinstance(proto, onnx.FunctionProto):
@@ -150,23 +150,23 @@ def _inputs(scope: Scope) -> list[str]:
     return [value.name for value in proto.input]
 
 
-def _initializers(scope: Scope) -> list[str]:
+def _initializers(scope: GraphScope) -> list[str]:
     proto = scope.proto
     if isinstance(proto, onnx.FunctionProto):
         return []
     return [tensor.name for tensor in proto.initializer] + [s.values.name for s in proto.sparse_initializer]
 
 
-def _outputs(scope: Scope) -> list[str]:
+def _outputs(scope: GraphScope) -> list[str]:
     proto = scope.proto
     return list(proto.output) if isinstance(proto, onnx.FunctionProto) else [value.name for value in proto.output]
 
 
-def _made(scope: Scope) -> list[str]:
+def _made(scope: GraphScope) -> list[str]:
     return [name for node in scope.nodes for name in node.output if name]
 
 
-def _check_definitions(scope: Scope) -> Iterator[Diagnostic]:
+def _check_definitions(scope: GraphScope) -> Iterator[Diagnostic]:
     """Check that each name is defined once; an initializer may give the default value of an input."""
     inputs, initializers = _inputs(scope), _initializers(scope)
     for name in (*inputs, *initializers, *_outputs(scope)):
@@ -186,9 +186,9 @@ def _check_definitions(scope: Scope) -> Iterator[Diagnostic]:
             defined.add(name)
 
 
-def _captured(scopes: Sequence[Scope]) -> dict[Scope, dict[int, set[str]]]:
+def _captured(scopes: Sequence[GraphScope]) -> dict[GraphScope, dict[int, set[str]]]:
     """Return, for each scope and node, the names that bodies of the node read from outside of themselves."""
-    captured: dict[Scope, dict[int, set[str]]] = {scope: defaultdict(set) for scope in scopes}
+    captured: dict[GraphScope, dict[int, set[str]]] = {scope: defaultdict(set) for scope in scopes}
     for scope in reversed(scopes):  # bodies before what encloses them
         if scope.parent is not None and scope.node is not None:
             read = {*_outputs(scope), *(name for node in scope.nodes for name in node.input)}
@@ -198,9 +198,9 @@ def _captured(scopes: Sequence[Scope]) -> dict[Scope, dict[int, set[str]]]:
     return captured
 
 
-def _check_uses(scopes: Sequence[Scope]) -> Iterator[Diagnostic]:
+def _check_uses(scopes: Sequence[GraphScope]) -> Iterator[Diagnostic]:
     """Check that every name that a node or an output reads is defined in its graph or in one that encloses it."""
-    defined: dict[Scope, set[str]] = {}
+    defined: dict[GraphScope, set[str]] = {}
     for scope in scopes:
         defined[scope] = {*_inputs(scope), *_initializers(scope), *_made(scope)}
         visible = [defined[outer] for outer in _enclosing(scope, scopes[0])]
@@ -213,9 +213,9 @@ def _check_uses(scopes: Sequence[Scope]) -> Iterator[Diagnostic]:
                 yield Diagnostic("undefined-value", f"output {name!r} is not defined", scope.location)
 
 
-def _enclosing(scope: Scope, main: Scope) -> Iterator[Scope]:
+def _enclosing(scope: GraphScope, main: GraphScope) -> Iterator[GraphScope]:
     """Yield the scope, and those whose values it sees; training graphs see those of the model's graph."""
-    at: Scope | None = scope
+    at: GraphScope | None = scope
     while at is not None:
         yield at
         if at.parent is None and at is not main and isinstance(at.proto, onnx.GraphProto):
@@ -223,7 +223,7 @@ def _enclosing(scope: Scope, main: Scope) -> Iterator[Scope]:
         at = at.parent
 
 
-def _sorted(scope: Scope, reads: Sequence[set[str]]) -> list[int]:
+def _sorted(scope: GraphScope, reads: Sequence[set[str]]) -> list[int]:
     """Return indices of nodes in topological order, of those that are ready the first first, without those of cycles.
 
     Kahn's algorithm.

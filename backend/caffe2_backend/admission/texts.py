@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 
 import onnx
 
-from caffe2_backend.admission.scopes import Scope, attributes_of
+from caffe2_backend.admission.scopes import GraphScope, attributes_of
 from caffe2_backend.admission.structure import tensors_of
 from caffe2_bridge.diagnostics import Diagnostic, Location
 
 
-def check_texts(model: onnx.ModelProto, scopes: Iterable[Scope]) -> Iterator[Diagnostic]:
+def check_texts(model: onnx.ModelProto, scopes: Iterable[GraphScope]) -> Iterator[Diagnostic]:
     """Report text that is not UTF-8, other than the names of nodes and their operands."""
     texts = (
         model.producer_name,

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 import onnx
 import onnx_ir as ir
 
-from caffe2_backend.admission.scopes import Scope
+from caffe2_backend.admission.scopes import GraphScope
 from caffe2_bridge.bounds import MAX_RANK
 from caffe2_bridge.diagnostics import Diagnostic
 from caffe2_frontend.interop.inference.value_types import nested_types
 
 
-def check_types(scope: Scope) -> Iterator[Diagnostic]:
+def check_types(scope: GraphScope) -> Iterator[Diagnostic]:
     """Check that declared element types exist, inputs of the model have one, and no value has too many dims."""
     proto = scope.proto
     declared = [*proto.value_info]

@@ -13,7 +13,7 @@ from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend.interop.types import FLOAT, INT32
 
 # From the steps of the sequences, the states and the number of the step (int32 [1]): the states after the step.
-Step = Callable[[Sequence[Value], Sequence[Value], Value], Sequence[Value]]
+NetworkStep = Callable[[Sequence[Value], Sequence[Value], Value], Sequence[Value]]
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Run:
 
 
 def recurrent_network(
-    op: Op, sequences: Sequence[Value], initial: Sequence[Value], step: Step, first: Value | None = None
+    op: Op, sequences: Sequence[Value], initial: Sequence[Value], step: NetworkStep, first: Value | None = None
 ) -> list[Run]:
     """Emit a RecurrentNetwork.
 

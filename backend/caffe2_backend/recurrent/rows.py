@@ -151,7 +151,7 @@ class Linked:
 
 
 @dataclass(frozen=True)
-class Plan:
+class RowPlan:
     """The states: those of the Scan, then one for each result that is not a reshaped state.
 
     ``is_certain`` holds for every state whether its value after a step certainly has its dims. ``linked`` are the
@@ -170,7 +170,7 @@ def plan_rows(
     initial: Sequence[ir.Value],
     sequences: Sequence[tuple[ir.Value, int]],
     linked: Sequence[int],
-) -> Plan | None:
+) -> RowPlan | None:
     """Return the states and links by which a RecurrentNetwork computes a Scan; None if it cannot, or for unknown dims.
 
     Args:
@@ -206,7 +206,7 @@ def plan_rows(
         return None
     rows = [_row(known, *sequences[i]) for i in linked]
     batch = _batch(carried, rows[0] if rows else None)
-    return Plan(
+    return RowPlan(
         tuple(replace(state, batch=batch) for state in carried),
         tuple(is_certain),
         tuple(stacked),

@@ -15,7 +15,7 @@ from caffe2_backend.lowering.op import Op
 from caffe2_backend.lowering.types import UNDEFINED
 from caffe2_backend.lowering.value import Value
 from caffe2_backend.recurrent.network import recurrent_network
-from caffe2_backend.recurrent.rows import Plan, plan_rows
+from caffe2_backend.recurrent.rows import RowPlan, plan_rows
 from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
 from caffe2_frontend.interop.types import FLOAT, INT64
 
@@ -162,7 +162,7 @@ def _output_axis(op: Op, axis: int, output: ir.Value, element: ir.Value) -> int:
     return op.axis(axis, len(element.shape) + 1)
 
 
-def _network(op: Op, parts: _Scan, plan: Plan) -> list[Value]:
+def _network(op: Op, parts: _Scan, plan: RowPlan) -> list[Value]:
     """Compute by a step net with each state's row before and after it; gather sequences of other types than float."""
     held = len(parts.initial)
     wholes = [link.whole(op, parts.sequences[link.index].from_first(op)) for link in plan.linked]

@@ -153,7 +153,7 @@ def _export_with(
 def _found_sizes(model: Model, options: ValidationOptions) -> Iterator[Described]:
     """Yield the inputs that validation generates, as descriptions: of their ranks first, then of their sizes."""
     try:
-        generated = generate(Forms(model, options.described, recurrent=options.recurrent), None, options)
+        generated = generate(Forms(model, options.described, export=options.export), None, options)
     except BridgeError:
         return
     found = {name: value for name, value in generated.cases[0].inputs.items() if name in model.inputs}

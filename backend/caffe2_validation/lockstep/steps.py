@@ -13,7 +13,7 @@ from caffe2_backend.runtime import Int8Tensor
 from caffe2_backend.runtime.blobs.frame import Frame
 from caffe2_backend.runtime.blobs.results import Results
 from caffe2_backend.runtime.stepping.stepper import trace_net
-from caffe2_bridge.control import Scope, control_of
+from caffe2_bridge.control import BodyScope, control_of
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.model import Model
 from caffe2_bridge.netdef.views import NetView, OpView
@@ -173,7 +173,7 @@ def reads_and_writes(op: OpView) -> tuple[list[str], list[str]]:
         for inner in NetView(body.net).ops:
             reads, writes = reads_and_writes(inner)
             read.update(dict.fromkeys(reads))
-            if control is not None and control.scope is Scope.SHARED:
+            if control is not None and control.scope is BodyScope.SHARED:
                 written.update(dict.fromkeys(writes))
     return list(read), list(written)
 

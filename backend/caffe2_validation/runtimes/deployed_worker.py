@@ -39,7 +39,7 @@ def check_inputs(given: Arrays, wanted: Sequence[str]) -> None:
 
 def load_openvino(model: bytes) -> Run:
     """Load a model in OpenVINO, on the CPU, in float32: by itself it may choose shorter floats."""
-    import openvino as ov  # type: ignore[import-not-found] # not in every environment
+    import openvino as ov
 
     core = ov.Core()
     compiled = core.compile_model(core.read_model(model), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
@@ -58,7 +58,7 @@ def load_openvino(model: bytes) -> Run:
 
 def load_opencv(model: bytes) -> Run:
     """Load a model in OpenCV's module dnn."""
-    import cv2  # type: ignore[import-not-found] # not in every environment
+    import cv2
 
     net = cv2.dnn.readNetFromONNX(np.frombuffer(model, np.uint8))
     names = input_names(onnx.ModelProto.FromString(model))
@@ -74,7 +74,7 @@ def load_opencv(model: bytes) -> Run:
 
 def load_tract(model: bytes) -> Run:
     """Load a model in tract, which is compiled for each combination of the inputs' shapes."""
-    import tract  # type: ignore[import-not-found] # not in every environment
+    import tract
 
     proto = onnx.ModelProto.FromString(model)
     names = input_names(proto)

@@ -11,7 +11,7 @@ from google.protobuf.message import Message
 
 from caffe2_bridge.builder.initializers import XAVIER, Initializer
 from caffe2_bridge.builder.operator_names import nearby_operator_types, operator_types
-from caffe2_bridge.builder.scope import Blob, Scope
+from caffe2_bridge.builder.scope import Blob, OperatorScope
 from caffe2_bridge.diagnostics import BuildError
 from caffe2_bridge.init.fill_nets import fill_net
 from caffe2_bridge.init.init_net import read_init_net
@@ -29,7 +29,7 @@ class _Family:
     """The state that a net shares with its children: the current scope, and the parameters."""
 
     seed: int
-    scope: Scope = field(default_factory=Scope)
+    scope: OperatorScope = field(default_factory=OperatorScope)
     init: NetDef = field(default_factory=NetDef)
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
 

@@ -18,7 +18,7 @@ class Blob(str):
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class OperatorScope:
     """The scope of new operators.
 
     Attributes:
@@ -31,14 +31,14 @@ class Scope:
     parameters: str = ""
     device: DeviceOption | None = None
 
-    def enter(self, name: str, *, shares_parameters: bool) -> Scope:
+    def enter(self, name: str, *, shares_parameters: bool) -> OperatorScope:
         """Return the scope ``name`` within this scope; this scope if ``name`` is empty."""
         part = f"{name}/" if name else ""
-        return Scope(self.names + part, self.parameters + ("" if shares_parameters else part), self.device)
+        return OperatorScope(self.names + part, self.parameters + ("" if shares_parameters else part), self.device)
 
-    def on(self, device: DeviceOption | None) -> Scope:
+    def on(self, device: DeviceOption | None) -> OperatorScope:
         """Return this scope with another device."""
-        return Scope(self.names, self.parameters, device)
+        return OperatorScope(self.names, self.parameters, device)
 
     def blob(self, name: str) -> Blob:
         """Return the full name of a blob."""

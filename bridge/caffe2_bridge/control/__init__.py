@@ -10,13 +10,13 @@ from caffe2_bridge.control.branch import If, if_arguments
 from caffe2_bridge.control.counts import count_operators
 from caffe2_bridge.control.description import (
     Body,
+    BodyScope,
     ControlOperator,
     Formal,
     Place,
     Result,
     Role,
     Runs,
-    Scope,
 )
 from caffe2_bridge.control.do import Do, do_arguments
 from caffe2_bridge.control.names import all_names, names_in_arguments
@@ -39,6 +39,7 @@ __all__ = [
     "Alias",
     "BackwardSpec",
     "Body",
+    "BodyScope",
     "ControlOperator",
     "Do",
     "Formal",
@@ -53,7 +54,6 @@ __all__ = [
     "Result",
     "Role",
     "Runs",
-    "Scope",
     "Scratch",
     "State",
     "StateGradient",

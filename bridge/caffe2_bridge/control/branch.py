@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
-from caffe2_bridge.control.description import ControlOperator, Place, Runs, Scope
+from caffe2_bridge.control.description import BodyScope, ControlOperator, Place, Runs
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
 _THEN: Final = "then_net"
@@ -19,7 +19,7 @@ class If(ControlOperator):
 
     types = ("If", "AsyncIf")
     arguments: ClassVar = {_THEN: True, _ELSE: False}
-    scope = Scope.SHARED
+    scope = BodyScope.SHARED
     runs = Runs.BRANCH
     optional_branch = _ELSE
 

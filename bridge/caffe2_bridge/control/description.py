@@ -1,9 +1,9 @@
 """What an operator with bodies is, in terms that every analysis and rewrite shares.
 
 Each operator with bodies has one file in this package: a subclass of :class:`ControlOperator` that reads its arguments.
-Analyses ask a :class:`ControlOperator` and know no operator types. From its scope rule (:class:`Scope`), from how often
-its bodies run (:class:`Runs`), and from the names bound at entry (:class:`Formal`) and at the end (:class:`Result`)
-follow the reads and writes of blobs, their versions, devices and names.
+Analyses ask a :class:`ControlOperator` and know no operator types. From its scope rule (:class:`BodyScope`), from how
+often its bodies run (:class:`Runs`), and from the names bound at entry (:class:`Formal`) and at the end
+(:class:`Result`) follow the reads and writes of blobs, their versions, devices and names.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from caffe2_bridge.netdef.views import OpView
 from caffe2_bridge.proto.caffe2_pb2 import Argument, NetDef
 
 
-class Scope(Enum):
+class BodyScope(Enum):
     """The workspace in which a body runs.
 
     ``SHARED``: that of the operator; the body reads and writes its blobs. ``NESTED``: one of its own inside that of the
@@ -118,7 +118,7 @@ class ControlOperator:
 
     types: ClassVar[tuple[str, ...]]
     arguments: ClassVar[Mapping[str, bool]]
-    scope: ClassVar[Scope]
+    scope: ClassVar[BodyScope]
     runs: ClassVar[Runs]
     # Whether it computes on a device of its own; else it runs on the host and hands its operands to its bodies.
     computes: ClassVar[bool] = False
@@ -186,7 +186,7 @@ class ControlOperator:
     @property
     def writes(self) -> tuple[str, ...]:
         """Outer blobs that the operator writes itself, whatever its bodies do; those of its outputs are among them."""
-        return self.op.outputs if self.scope is Scope.NESTED else ()
+        return self.op.outputs if self.scope is BodyScope.NESTED else ()
 
     @property
     def updates(self) -> tuple[str, ...]:

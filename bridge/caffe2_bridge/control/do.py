@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, Final
 
-from caffe2_bridge.control.description import Body, ControlOperator, Formal, Runs, Scope
+from caffe2_bridge.control.description import Body, BodyScope, ControlOperator, Formal, Runs
 from caffe2_bridge.netdef.views import ArgumentError
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
@@ -22,7 +22,7 @@ class Do(ControlOperator):
 
     types = ("Do",)
     arguments: ClassVar = {_NET: True}
-    scope = Scope.SEALED
+    scope = BodyScope.SEALED
     runs = Runs.ONCE
     training_arguments = frozenset({_COPIES})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Final
 
-from caffe2_bridge.control.description import Body, ControlOperator, Formal, Place, Result, Runs, Scope
+from caffe2_bridge.control.description import Body, BodyScope, ControlOperator, Formal, Place, Result, Runs
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
 _BODY: Final = "body"
@@ -17,7 +17,7 @@ class OnnxWhile(ControlOperator):
 
     types = ("ONNXWhile",)
     arguments: ClassVar = {_BODY: True}
-    scope = Scope.NESTED
+    scope = BodyScope.NESTED
     runs = Runs.LOOP
 
     def _body(self, argument: str, net: NetDef) -> Body:

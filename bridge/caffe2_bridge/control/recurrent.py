@@ -15,7 +15,7 @@ from caffe2_bridge.control.backward_spec import (
     OLD_PARAMETER_GRADIENTS,
     RECOMPUTED,
 )
-from caffe2_bridge.control.description import Body, ControlOperator, Formal, Place, Role, Runs, Scope
+from caffe2_bridge.control.description import Body, BodyScope, ControlOperator, Formal, Place, Role, Runs
 from caffe2_bridge.control.recurrent_spec import (
     ALIAS_OFFSET,
     ALIAS_SOURCE,
@@ -53,7 +53,7 @@ class StepOperator(ControlOperator):
     """What RecurrentNetwork and its gradient operator share: a step net, links, and blobs named in arguments."""
 
     arguments: ClassVar = {STEP: True, BACKWARD_STEP: False}
-    scope = Scope.NESTED
+    scope = BodyScope.NESTED
     runs = Runs.LOOP
     computes = True
     own_arguments = frozenset(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from caffe2_bridge.control.description import ControlOperator, Scope
+from caffe2_bridge.control.description import BodyScope, ControlOperator
 from caffe2_bridge.control.operators import body_arguments, control_of
 from caffe2_bridge.netdef.views import OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
@@ -34,9 +34,9 @@ def rename_control(proto: OperatorDef, found: Mapping[str, str], left: Mapping[s
 
 def names_inside(control: ControlOperator, found: Mapping[str, str], left: Mapping[str, str]) -> dict[str, str]:
     """Return the new names of outer blobs that bodies use under their outer names."""
-    if control.scope is Scope.SEALED:
+    if control.scope is BodyScope.SEALED:
         return {}
-    if control.scope is Scope.SHARED:
+    if control.scope is BodyScope.SHARED:
         return {**found, **left}
     own = control.own_names
     filled = {name: left[name] for name in control.fills if name in left}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 from caffe2_bridge.control.branch import condition_on_host
-from caffe2_bridge.control.description import ControlOperator, Place, Runs, Scope
+from caffe2_bridge.control.description import BodyScope, ControlOperator, Place, Runs
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
 _LOOP: Final = "loop_net"
@@ -18,7 +18,7 @@ class While(ControlOperator):
     types = ("While",)
     arguments: ClassVar = {_CONDITION: False, _LOOP: True}
     condition_argument, loop_argument = _CONDITION, _LOOP
-    scope = Scope.SHARED
+    scope = BodyScope.SHARED
     runs = Runs.LOOP
 
     @property

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 
-from caffe2_bridge.control import Body, ControlOperator, Place, Role, Runs, control_of
-from caffe2_bridge.control import Scope as BodyScope
+from caffe2_bridge.control import Body, BodyScope, ControlOperator, Place, Role, Runs, control_of
 from caffe2_bridge.devices.operand_sides import Side, Sides, all_same, is_plain, operand_sides
 from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location
 from caffe2_bridge.netdef.views import ArgumentError, OpView
@@ -15,7 +14,7 @@ from caffe2_bridge.ssa.versions import VersionedBlob
 
 
 @dataclass(slots=True, eq=False)
-class Step:
+class FlowStep:
     """An operator; or, without ``proto``, the condition that all its inputs are on one device, or on the host.
 
     Operands are indices of values. ``control``: it has bodies, and only hands its operands to them.
@@ -55,7 +54,7 @@ class Flow:
     ``last`` those at its end.
     """
 
-    steps: list[Step] = field(default_factory=list)
+    steps: list[FlowStep] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     versioned: dict[VersionedBlob, int] = field(default_factory=dict)
     last: dict[str, int] = field(default_factory=dict)
@@ -66,20 +65,20 @@ class Flow:
         return len(self.names) - 1
 
 
-class _Scope:
+class _Values:
     """The values that names have in a workspace. A read that nothing wrote is a value at the entry of ``root``."""
 
     __slots__ = ("flow", "found", "parent", "root", "written")
 
-    def __init__(self, flow: Flow, parent: _Scope | None = None) -> None:
+    def __init__(self, flow: Flow, parent: _Values | None = None) -> None:
         self.flow = flow
         self.parent = parent
-        self.root: _Scope = self if parent is None else parent.root
+        self.root: _Values = self if parent is None else parent.root
         self.found: dict[str, int] = {}  # at entry: bound by the operator, or read and nowhere written
         self.written: dict[str, int] = {}
 
     def get(self, name: str) -> int | None:
-        scope: _Scope | None = self
+        scope: _Values | None = self
         while scope is not None:
             value = scope.written.get(name)
             if value is None:
@@ -103,7 +102,7 @@ class _Scope:
 def build_flow(net: NetDef, location: Location) -> Flow:
     """Return the graph of a net. Raises ConversionError where an argument or a body cannot be read."""
     flow = Flow()
-    scope = _Scope(flow)
+    scope = _Values(flow)
     for name in net.external_input:
         flow.versioned[name, 0] = scope.read(name)
     _Builder(flow).net(net, scope, location, flow.versioned)
@@ -118,7 +117,7 @@ class _Builder:
         self.flow = flow
 
     def net(
-        self, net: NetDef, scope: _Scope, location: Location, versioned: dict[VersionedBlob, int] | None = None
+        self, net: NetDef, scope: _Values, location: Location, versioned: dict[VersionedBlob, int] | None = None
     ) -> None:
         """Add the operators of a net; with ``versioned`` note the values under their versions."""
         counts: dict[str, int] = {}
@@ -134,10 +133,10 @@ class _Builder:
                 for name in dict.fromkeys(proto.output):
                     versioned[name, counts[name]] = scope.written[name]
 
-    def _operator(self, index: int, proto: OperatorDef, scope: _Scope, location: Location) -> None:
+    def _operator(self, index: int, proto: OperatorDef, scope: _Values, location: Location) -> None:
         inputs = [scope.read(name) for name in proto.input]
         control = control_of(OpView(proto, index))
-        step = Step(location, index, proto, inputs, [], operand_sides(proto), control)
+        step = FlowStep(location, index, proto, inputs, [], operand_sides(proto), control)
         self.flow.steps.append(step)
         if control is not None:
             self._control(step, control, scope)
@@ -149,14 +148,14 @@ class _Builder:
         """Require all these values on one device."""
         together = list(dict.fromkeys(value for value in values if value is not None))
         if len(together) > 1:
-            self.flow.steps.append(Step(location, 0, None, together, [], all_same(len(together), 0)))
+            self.flow.steps.append(FlowStep(location, 0, None, together, [], all_same(len(together), 0)))
 
     def hold(self, values: Iterable[int], location: Location) -> None:
         """Require these values on the host."""
         for value in values:
-            self.flow.steps.append(Step(location, 0, None, [value], [], ((Side.HOST,), ())))
+            self.flow.steps.append(FlowStep(location, 0, None, [value], [], ((Side.HOST,), ())))
 
-    def _control(self, step: Step, control: ControlOperator, scope: _Scope) -> None:
+    def _control(self, step: FlowStep, control: ControlOperator, scope: _Values) -> None:
         location = step.location
         if control.computes:
             self._compute(step, control, scope, location)
@@ -169,7 +168,7 @@ class _Builder:
             self.hold([scope.read(control.condition)], location)
         step.outputs = [scope.read(name) for name in control.op.outputs]
 
-    def _dispatch(self, control: ControlOperator, scope: _Scope, location: Location) -> Container[str]:
+    def _dispatch(self, control: ControlOperator, scope: _Values, location: Location) -> Container[str]:
         """Walk the bodies of an operator that computes nothing itself; the outer blobs that they write."""
         match control.scope:
             case BodyScope.SHARED:
@@ -179,19 +178,19 @@ class _Builder:
             case BodyScope.NESTED:
                 return self._nested(control, scope, location)
 
-    def _leave(self, name: str, values: Iterable[int | None], scope: _Scope, location: Location) -> None:
+    def _leave(self, name: str, values: Iterable[int | None], scope: _Values, location: Location) -> None:
         """Write a blob that an operator with bodies leaves: it is where the values are that it may have."""
         values = list(values)
         self.join([*values, scope.write(name)], location)
 
-    def _shared(self, control: ControlOperator, scope: _Scope, location: Location) -> Container[str]:
+    def _shared(self, control: ControlOperator, scope: _Values, location: Location) -> Container[str]:
         """Add bodies: branches leave their own values or those before; iterations find what the one before left."""
         branches = control.runs is Runs.BRANCH
-        inner = _Scope(self.flow, scope)
+        inner = _Values(self.flow, scope)
         parts: list[dict[str, int]] = []
         for body in control.bodies.values():
             if branches:
-                inner = _Scope(self.flow, scope)
+                inner = _Values(self.flow, scope)
             self.net(body.net, inner, location.enter(body.argument))
             parts.append(inner.written)
         if not branches or len(control.bodies) < len(control.arguments):
@@ -202,11 +201,11 @@ class _Builder:
             self._leave(name, [part.get(name, prior) for part in parts], scope, location)
         return names
 
-    def _sealed(self, control: ControlOperator, scope: _Scope, location: Location) -> Container[str]:
+    def _sealed(self, control: ControlOperator, scope: _Values, location: Location) -> Container[str]:
         """Add bodies that find and leave outer blobs under other names; their own may persist until the next run."""
         left: dict[str, int] = {}
         for body in control.bodies.values():
-            inner = _Scope(self.flow)
+            inner = _Values(self.flow)
             bound = {formal.name: formal.source for formal in body.formals if formal.source is not None}
             for name, outer in bound.items():
                 known = scope.get(outer)
@@ -221,14 +220,14 @@ class _Builder:
             self._leave(outer, [value], scope, location)
         return left
 
-    def _nested(self, control: ControlOperator, scope: _Scope, location: Location) -> Container[str]:
+    def _nested(self, control: ControlOperator, scope: _Values, location: Location) -> Container[str]:
         """Add bodies that find formals and outer blobs, and write their own; results become formals and outputs."""
         left: dict[str, list[int | None]] = {}
         inner = scope
         for body in control.bodies.values():
             if body.role is Role.CARRIED:
                 continue
-            inner = _Scope(self.flow, inner)
+            inner = _Values(self.flow, inner)
             self._enter(body, inner, location)
             for result in body.results:
                 value = inner.read(result.name)
@@ -247,7 +246,7 @@ class _Builder:
             self._leave(name, values, scope, location)
         return left
 
-    def _enter(self, body: Body, inner: _Scope, location: Location) -> None:
+    def _enter(self, body: Body, inner: _Values, location: Location) -> None:
         """Bind the formals and walk the body. A view and the blob that it is of stay in one place."""
         around = inner.parent or inner
         views = {formal.name: around.read(formal.source) for formal in body.formals if formal.is_view and formal.source}
@@ -260,7 +259,7 @@ class _Builder:
             if name in inner.written:
                 self.join([external, inner.written[name]], location)
 
-    def _compute(self, step: Step, control: ControlOperator, scope: _Scope, location: Location) -> None:
+    def _compute(self, step: FlowStep, control: ControlOperator, scope: _Values, location: Location) -> None:
         """Walk an operator that computes on its device: its blobs are there, and its bodies see them."""
         op = control.op
         for name in dict.fromkeys(op.outputs):

@@ -10,7 +10,7 @@ from google.protobuf.message import Message
 from caffe2_bridge.control import parsed_bodies
 from caffe2_bridge.devices.cuda import has_cuda_version
 from caffe2_bridge.devices.device import HOST, Device, as_device
-from caffe2_bridge.devices.flow import Step, build_flow
+from caffe2_bridge.devices.flow import FlowStep, build_flow
 from caffe2_bridge.devices.infer import write_option
 from caffe2_bridge.devices.operand_sides import Side
 from caffe2_bridge.diagnostics import BridgeError, Location
@@ -75,7 +75,7 @@ class _Sweep:
     """Devices of steps and values, by sweeps over the steps until nothing changes: unknown, the host, a GPU."""
 
     def __init__(
-        self, steps: list[Step], count: int, given: Mapping[int, Device], everywhere: Any, has_gpu_version: Runs
+        self, steps: list[FlowStep], count: int, given: Mapping[int, Device], everywhere: Any, has_gpu_version: Runs
     ) -> None:
         self._steps = steps
         self._given = given
@@ -119,7 +119,7 @@ class _Sweep:
                 changed |= self._tell(value, HOST if side is Side.HOST else device if side is not Side.FREE else None)
         return changed
 
-    def _join(self, step: Step) -> bool:
+    def _join(self, step: FlowStep) -> bool:
         held = Side.HOST in step.sides[0]
         return self._tell_all(step.inputs, HOST if held else self._first(step.inputs, step.sides[0]))
 

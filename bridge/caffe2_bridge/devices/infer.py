@@ -9,7 +9,7 @@ from google.protobuf.message import Message
 
 from caffe2_bridge.control import parsed_bodies
 from caffe2_bridge.devices.device import HOST, Device, as_device
-from caffe2_bridge.devices.flow import Flow, Step, build_flow
+from caffe2_bridge.devices.flow import Flow, FlowStep, build_flow
 from caffe2_bridge.devices.operand_sides import Side
 from caffe2_bridge.devices.status import FixedPoint, Statuses, known_values
 from caffe2_bridge.diagnostics import BridgeError, ConversionError, Diagnostic, Location
@@ -149,7 +149,9 @@ def value_devices(flow: Flow, known: Mapping[int, Device]) -> list[Device]:
     kinds = _kinds(flow, known)
     indices = {value: device.index for value, device in known.items() if device.is_gpu}
 
-    def update(step: Step, inputs: list[int | None], outputs: list[int | None]) -> tuple[Statuses[int], Statuses[int]]:
+    def update(
+        step: FlowStep, inputs: list[int | None], outputs: list[int | None]
+    ) -> tuple[Statuses[int], Statuses[int]]:
         option = explicit_device(step.proto)
         free = step.proto is not None and step.proto.type == "Copy" and option is not None and option.is_gpu
         same = option.index if free and option else None
@@ -195,7 +197,7 @@ def _kinds(flow: Flow, known: Mapping[int, Device]) -> list[str | None]:
 
 
 def _update_kind(
-    step: Step, inputs: list[str | None], outputs: list[str | None]
+    step: FlowStep, inputs: list[str | None], outputs: list[str | None]
 ) -> tuple[Statuses[str], Statuses[str]]:
     if step.plain:
         known = {*inputs, *outputs}
@@ -225,7 +227,7 @@ def explicit_device(proto: OperatorDef | None) -> Device | None:
     return as_device(proto.device_option)
 
 
-def step_device(step: Step, devices: Sequence[Device]) -> Device:
+def step_device(step: FlowStep, devices: Sequence[Device]) -> Device:
     """Return where an operator must run to have its operands where they are."""
     if step.proto is None or step.is_dispatch:
         return HOST

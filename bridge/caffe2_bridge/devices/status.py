@@ -8,7 +8,7 @@ from typing import Final, Generic, TypeVar
 
 from google.protobuf.message import Message
 
-from caffe2_bridge.devices.flow import Flow, Step, build_flow
+from caffe2_bridge.devices.flow import Flow, FlowStep, build_flow
 from caffe2_bridge.diagnostics import BridgeError, ConversionError, Diagnostic, Location
 from caffe2_bridge.netdef.views import as_net_def
 from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
@@ -16,7 +16,7 @@ from caffe2_bridge.ssa.versions import VersionedBlob
 
 S = TypeVar("S")
 Statuses = Sequence[S | None]
-Updater = Callable[[Step, list[S | None], list[S | None]], tuple[Statuses[S], Statuses[S]]]
+Updater = Callable[[FlowStep, list[S | None], list[S | None]], tuple[Statuses[S], Statuses[S]]]
 StatusUpdater = Callable[[OperatorDef, list[S | None], list[S | None]], tuple[Statuses[S], Statuses[S]]]
 
 _KNOWN: Final = -1
@@ -46,7 +46,7 @@ def propagate_status(
     flow = build_flow(as_net_def(net), Location("net"))
     known = known_values(flow, known_status)
 
-    def update(step: Step, inputs: list[S | None], outputs: list[S | None]) -> tuple[Statuses[S], Statuses[S]]:
+    def update(step: FlowStep, inputs: list[S | None], outputs: list[S | None]) -> tuple[Statuses[S], Statuses[S]]:
         if step.proto is not None:
             return _checked(status_updater(step.proto, inputs, outputs), step)
         status = next((status for status in inputs if status is not None), None)
@@ -56,7 +56,7 @@ def propagate_status(
     return {blob: status for blob, value in flow.versioned.items() if (status := found[value]) is not None}
 
 
-def _checked(returned: tuple[Statuses[S], Statuses[S]], step: Step) -> tuple[Statuses[S], Statuses[S]]:
+def _checked(returned: tuple[Statuses[S], Statuses[S]], step: FlowStep) -> tuple[Statuses[S], Statuses[S]]:
     """Return what an updater returned. Raises BridgeError unless it is a status for each input and each output."""
     wanted = [len(step.inputs), len(step.outputs)]
     try:
@@ -150,7 +150,7 @@ class FixedPoint(Generic[S]):
                     self._conflict(number, value, new)
         return changed
 
-    def _source(self, step: Step, number: int, new: S) -> int:
+    def _source(self, step: FlowStep, number: int, new: S) -> int:
         """Return the step that first determined a status which this one passes on: itself if no operand has it."""
         for value in (*step.inputs, *step.outputs):
             if self.status[value] == new:

@@ -19,7 +19,7 @@ from caffe2_bridge.gradients.forward import BlobGradient, Differentiate, Gradien
 from caffe2_bridge.gradients.in_place import may_write_over
 from caffe2_bridge.gradients.operator_gradient import LocatedGradient, names_of
 from caffe2_bridge.gradients.operators import make_operator
-from caffe2_bridge.gradients.versions import ForwardPass, Step
+from caffe2_bridge.gradients.versions import ForwardPass, ForwardStep
 from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
 
 AUTOGEN_SUFFIX: Final = "_autogen_grad"
@@ -147,7 +147,7 @@ class _Backward:
         self.operators += gradient.operators
         self._record(step, gradient)
 
-    def _zeros(self, step: Step, output: str) -> str:
+    def _zeros(self, step: ForwardStep, output: str) -> str:
         """Fill a gradient of zeros for an output that no loss depends on."""
         self._check_version(output, step.writes[output], "output")
         fill = make_operator("ConstantFill", [output], [f"{output}_zero_grad"], value=0.0)
@@ -157,7 +157,7 @@ class _Backward:
         self.versions[output] = step.writes[output]
         return fill.output[0]
 
-    def _record(self, step: Step, local_gradient: LocatedGradient) -> None:
+    def _record(self, step: ForwardStep, local_gradient: LocatedGradient) -> None:
         """Record the gradients of the inputs. A missing one does not replace that of another reader or version."""
         new: dict[str, BlobGradient] = {}
         for blob, gradient in zip(step.inputs, local_gradient.g_input, strict=True):
@@ -169,7 +169,7 @@ class _Backward:
             if gradient is not None or blob not in self.gradients or blob in step.writes:
                 self._set(blob, gradient)
 
-    def _check(self, step: Step, local_gradient: LocatedGradient, g_output: Sequence[BlobGradient]) -> None:
+    def _check(self, step: ForwardStep, local_gradient: LocatedGradient, g_output: Sequence[BlobGradient]) -> None:
         """Raise GradientError if the gradient reads a blob that was overwritten since the forward operator ran."""
         given: dict[str, str] = {}
         for blob, gradient in zip(step.outputs, g_output, strict=True):
@@ -190,7 +190,7 @@ class _Backward:
             if name in passed_through:
                 self._check_gradient(step, name, blob)
 
-    def _holds(self, step: Step, name: str, given: Mapping[str, str]) -> bool:
+    def _holds(self, step: ForwardStep, name: str, given: Mapping[str, str]) -> bool:
         """Return whether a blob is a given gradient or an operand of the operator.
 
         Raises GradientError if it is one but was overwritten since.
@@ -205,7 +205,7 @@ class _Backward:
             return False
         return True
 
-    def _check_gradient(self, step: Step, name: str, blob: str) -> None:
+    def _check_gradient(self, step: ForwardStep, name: str, blob: str) -> None:
         needed, current = step.writes[blob], self.versions[blob]
         if needed != current:
             raise GradientError(

@@ -16,7 +16,7 @@ from caffe2_bridge.control import control_class
 from caffe2_bridge.gradients.accumulate import Source, Term, term_of
 from caffe2_bridge.gradients.forward import MARK, BlobGradient, Differentiate, SparseGradient, plain
 from caffe2_bridge.gradients.rename import rename_output
-from caffe2_bridge.gradients.versions import Step
+from caffe2_bridge.gradients.versions import ForwardStep
 from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
 
 _OUTPUT_MARK: Final = f"{MARK}y"
@@ -46,7 +46,7 @@ class LocatedGradient:
     stale: set[tuple[int, int]]
 
     @classmethod
-    def of(cls, step: Step, g_output: Sequence[BlobGradient], differentiate: Differentiate) -> LocatedGradient:
+    def of(cls, step: ForwardStep, g_output: Sequence[BlobGradient], differentiate: Differentiate) -> LocatedGradient:
         """Differentiate an operator."""
         operator = control_class(step.op)
         # The bodies of these operators refer to operands by name, and are checked on their own.
@@ -87,7 +87,7 @@ class LocatedGradient:
             self.sources[new] = source
             self.g_input = [_rename(gradient, {name: new}) for gradient in self.g_input]
 
-    def terms(self, step: Step) -> Iterator[tuple[str, Term]]:
+    def terms(self, step: ForwardStep) -> Iterator[tuple[str, Term]]:
         """Yield the terms of the inputs in the order in which they are computed; those passed through are last."""
         found = []
         for position, gradient in enumerate(self.g_input):
@@ -106,7 +106,7 @@ class LocatedGradient:
             yield blob, term
 
 
-def _with_marks(step: Step) -> OperatorDef:
+def _with_marks(step: ForwardStep) -> OperatorDef:
     """Return the operator with marked names; itself if no operand needs a mark."""
     first = {name: i for i, name in reversed(list(enumerate(step.inputs)))}
     inputs = [name if first[name] == i else f"{name}{MARK}{i}" for i, name in enumerate(step.inputs)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import MutableSequence, Sequence
 
-from caffe2_bridge.control import Runs, Scope, control_of
+from caffe2_bridge.control import BodyScope, Runs, control_of
 from caffe2_bridge.gradients.forward import GradientError
 from caffe2_bridge.netdef.views import OpView
 from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
@@ -52,7 +52,7 @@ def _rename_one(op: OperatorDef, index: int, new: str) -> None:
     old = op.output[index]
     op.output[index] = new
     control = control_of(OpView(op, 0))
-    if control is None or control.scope is not Scope.SHARED:
+    if control is None or control.scope is not BodyScope.SHARED:
         return
     loop = control.runs is Runs.LOOP
     if loop:  # an iteration reads what the previous one has written
@@ -71,7 +71,7 @@ def _rename_reads(op: OperatorDef, old: str, new: str) -> None:
     """Rename a blob where an operator, or a body that runs in the same workspace, finds it."""
     _replace(op.input, old, new)
     control = control_of(OpView(op, 0))
-    if control is None or control.scope is not Scope.SHARED:
+    if control is None or control.scope is not BodyScope.SHARED:
         return
     for body in control.bodies.values():
         for inner in body.net.op:

@@ -11,7 +11,7 @@ from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
 
 
 @dataclass(slots=True)
-class Step:
+class ForwardStep:
     """An operator of the forward pass; ``reads`` and ``writes`` are the versions of the blobs it reads and writes."""
 
     op: OperatorDef
@@ -42,7 +42,7 @@ class ForwardPass:
     """
 
     net: str
-    steps: list[Step] = field(default_factory=list)
+    steps: list[ForwardStep] = field(default_factory=list)
     latest: dict[str, int] = field(default_factory=dict)
     uses: dict[tuple[str, int], Uses] = field(default_factory=dict)
     writers: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class ForwardPass:
 
     def _append(self, op: OperatorDef) -> None:
         index = len(self.steps)
-        step = Step(op, list(op.input), list(op.output), {}, {})
+        step = ForwardStep(op, list(op.input), list(op.output), {}, {})
         for name in step.inputs:
             version = self.latest.setdefault(name, 0)
             step.reads[name] = version

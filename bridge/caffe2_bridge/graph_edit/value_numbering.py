@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from caffe2_bridge.control import Scope, all_names, rename_control
+from caffe2_bridge.control import BodyScope, all_names, rename_control
 from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_bridge.ssa.effects import NetEffects, OpEffects, effects_of
@@ -179,7 +179,7 @@ def _rename_control(
         return
     assert op.control is not None  # it has bodies
     names = {**found, **left}
-    if op.control.scope is not Scope.SEALED:
+    if op.control.scope is not BodyScope.SEALED:
         inside = {name for body in op.bodies.values() for name in all_names(body.net)}
         taken = next((new for new in names.values() if new in inside), None)
         if taken is not None:

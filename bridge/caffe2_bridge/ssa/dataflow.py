@@ -7,7 +7,7 @@ from typing import Final
 
 from google.protobuf.message import Message
 
-from caffe2_bridge.control import ControlOperator, Role, Runs, Scope
+from caffe2_bridge.control import BodyScope, ControlOperator, Role, Runs
 from caffe2_bridge.diagnostics import Diagnostic, Location
 from caffe2_bridge.netdef.views import as_net_def
 from caffe2_bridge.ssa.effects import NetEffects, OpEffects, analyse
@@ -120,7 +120,7 @@ class _Checker:
     @staticmethod
     def inside(control: ControlOperator, effects: OpEffects, visible: _Visible) -> _Visible:
         """Return what bodies see when the operator starts."""
-        if control.scope is Scope.SEALED:
+        if control.scope is BodyScope.SEALED:
             result = _Visible(None, closed=not control.keeps_blobs)
             formals = (formal for name in effects.bodies for formal in control.bodies[name].formals)
             result.add(formal.name for formal in formals if formal.source is None or formal.source in visible)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from caffe2_bridge.control import CONTROL_TYPES, ControlOperator, Role, Runs, Scope, control_of
+from caffe2_bridge.control import CONTROL_TYPES, BodyScope, ControlOperator, Role, Runs, control_of
 from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location
 from caffe2_bridge.netdef.views import ArgumentError, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
@@ -183,9 +183,9 @@ def _refused(op: OperatorDef) -> OpEffects:
 
 def _control(control: ControlOperator, here: Location, findings: list[Diagnostic]) -> OpEffects:
     bodies = {name: analyse(body.net, here.enter(name), findings) for name, body in control.bodies.items()}
-    if control.scope is Scope.NESTED:
+    if control.scope is BodyScope.NESTED:
         return _nested(control, bodies)
-    if control.scope is Scope.SEALED:
+    if control.scope is BodyScope.SEALED:
         return _sealed(control, bodies)
     return _branches(control, bodies) if control.runs is Runs.BRANCH else _repeated(control, bodies)
 
@@ -313,7 +313,7 @@ def keep_live(net: NetEffects, live_out: Iterable[str]) -> None:
         return
     live = {*live_out}
     for proto, op in zip(reversed(net.net.op), reversed(net.ops), strict=True):
-        if op.control is not None and op.control.scope is Scope.SHARED:
+        if op.control is not None and op.control.scope is BodyScope.SHARED:
             kept = {*proto.output, *live}
             if op.control.runs is Runs.LOOP:
                 kept |= {*op.reads, *op.soft}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final
 
-from caffe2_bridge.control import ControlOperator, Role, Scope
+from caffe2_bridge.control import BodyScope, ControlOperator, Role
 from caffe2_bridge.netdef.replace import set_operators
 from caffe2_bridge.netdef.views import NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
@@ -167,11 +167,11 @@ class _Control:
     def rewrite(self) -> None:
         """Rewrite bodies, arguments and operands."""
         match self.control.scope:
-            case Scope.SHARED:
+            case BodyScope.SHARED:
                 self._shared()
-            case Scope.SEALED:
+            case BodyScope.SEALED:
                 self._sealed()
-            case Scope.NESTED:
+            case BodyScope.NESTED:
                 self._nested()
 
     def _entries(self) -> dict[str, Entry]:

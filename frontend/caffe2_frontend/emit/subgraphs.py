@@ -17,7 +17,7 @@ from caffe2_frontend.lowering.op import Op, Value
 _MAX_UNROLLED: Final = 16
 
 # From the operator inside the body, the states and the rows of one step: the states after it, and the values to stack.
-Step = Callable[[Op, list[Value], list[Value]], tuple[Sequence[Value], Sequence[Value]]]
+LoopStep = Callable[[Op, list[Value], list[Value]], tuple[Sequence[Value], Sequence[Value]]]
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Body:
 
 
 def scan(
-    op: Op, initial: Sequence[Value], sequences: Sequence[Value], step: Step, *, reverse: bool = False
+    op: Op, initial: Sequence[Value], sequences: Sequence[Value], step: LoopStep, *, reverse: bool = False
 ) -> tuple[list[Value], list[Value]]:
     """Emit a Scan along the first dim of ``sequences``; in the form ``portable`` what runtimes other than ours take.
 
@@ -80,7 +80,7 @@ def becomes_loop(op: Op) -> bool:
     return form == "loop" or (form == "portable" and not op.lowering.target.scans)
 
 
-def build_body(op: Op, initial: Sequence[Value], sequences: Sequence[Value], step: Step) -> Body:
+def build_body(op: Op, initial: Sequence[Value], sequences: Sequence[Value], step: LoopStep) -> Body:
     """Build the body of a loop along ``sequences``; the arguments are those of :func:`scan`."""
     inside = op.inside(op.scope.child())
     states = [_formal(inside, value, value.shape) for value in initial]
@@ -180,7 +180,7 @@ def loop(
     trips: Size | None,
     condition: Value | None,
     initial: Sequence[Value],
-    step: Step,
+    step: LoopStep,
     shapes: Sequence[ir.Shape | None] | None = None,
 ) -> tuple[list[Value], list[Value]]:
     """Emit a Loop.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations, islice
 from typing import Final
 
-from caffe2_bridge.control import CONTROL_TYPES, RecurrentNetwork, Runs, Scope, nets_run_by
+from caffe2_bridge.control import CONTROL_TYPES, BodyScope, RecurrentNetwork, Runs, nets_run_by
 from caffe2_bridge.diagnostics import Diagnostic, Location
 from caffe2_bridge.netdef.views import ArgumentError, NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
@@ -70,7 +70,7 @@ def _of_net(net: _Rest, pairs: _Pairs) -> Generator[Diagnostic, None, _Pairs]:
     """Report the operators of a net, at whose start ``pairs`` share memory; return those that do at its end."""
     for place, (op, does, here) in enumerate(net.ops, 1):
         rest = replace(net, start=place)
-        if does.control is not None and does.control.scope is Scope.SHARED:
+        if does.control is not None and does.control.scope is BodyScope.SHARED:
             pairs = yield from _of_bodies(op, does, here, rest, pairs)
             continue
         for name in does.changed if pairs and not _keeps(op) else ():

@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from caffe2_bridge.control import Link, RecurrentSpec
 from caffe2_frontend.emit.shapes import Size, indices, no_rows, reshape, size, unsqueeze, vector
-from caffe2_frontend.emit.subgraphs import Step, build_body, emit_scan, loop, unless_empty
+from caffe2_frontend.emit.subgraphs import LoopStep, build_body, emit_scan, loop, unless_empty
 from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.recurrent.buffer_views import views_inside
 from caffe2_frontend.recurrent.step_workspaces import SavedKey, StepWorkspaces, requests, saved_values
@@ -55,7 +55,7 @@ def emit_buffered(op: Op, spec: RecurrentSpec, form: Recurrent) -> tuple[dict[st
     return after, StepWorkspaces({}, dict(zip(saved, stacks, strict=True)), {}, buffers)
 
 
-def _scan(op: Op, steps: Size, initial: Sequence[Value], step: Step) -> tuple[list[Value], list[Value]]:
+def _scan(op: Op, steps: Size, initial: Sequence[Value], step: LoopStep) -> tuple[list[Value], list[Value]]:
     """Emit a Scan along the indices of the steps; the results are those of :func:`loop`."""
     body = build_body(op, initial, [indices(op, steps)], step)
 

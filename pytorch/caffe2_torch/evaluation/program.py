@@ -18,7 +18,7 @@ Blobs = MutableMapping[str, Value]
 
 
 @dataclass
-class Step:
+class ProgramStep:
     """An operator with its function.
 
     Attributes:
@@ -74,7 +74,7 @@ class Program:
     ``found`` are the blobs that they read before they write them, or may keep; ``written`` those that they may write.
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[ProgramStep, ...]
     found: frozenset[str]
     written: frozenset[str] = frozenset()
 

@@ -12,7 +12,7 @@ from caffe2_torch.conversion import Conversion
 
 
 class Assemble(FunctionalPass[Conversion]):
-    """``[FC, Relu]``  =>  ``[Step(fc), Step(relu)]``, and a diagnostic for each operator that has no function."""
+    """``[FC, Relu]``  =>  ``[ProgramStep(fc), ProgramStep(relu)]``, and a diagnostic for each that has no function."""
 
     requires = frozenset({"outputs"})
     ensures = frozenset({"program"})

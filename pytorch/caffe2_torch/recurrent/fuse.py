@@ -16,14 +16,14 @@ from caffe2_bridge.netdef.views import OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_bridge.ssa.effects import NetEffects, analyse
 from caffe2_torch.evaluation.context import Context, is_exporting
-from caffe2_torch.evaluation.program import Blobs, Program, Step
+from caffe2_torch.evaluation.program import Blobs, Program, ProgramStep
 from caffe2_torch.ops.control_flow.recurrent import SCHEDULED
 from caffe2_torch.recurrent.layer import Layer, MisfitError
 from caffe2_torch.recurrent.step_equations import read_step
 
 
 @dataclass
-class LayersStep(Step):
+class LayersStep(ProgramStep):
     """A RecurrentNetwork as layers.
 
     Attributes:
@@ -32,7 +32,7 @@ class LayersStep(Step):
     """
 
     layers: tuple[Layer, ...] = ()
-    before: tuple[Step, ...] = ()
+    before: tuple[ProgramStep, ...] = ()
 
     def run(self, blobs: Blobs, context: Context) -> None:
         """Run the layers; where the shapes of the blobs are not those of layers, run the step net instead."""
@@ -105,7 +105,7 @@ def fuse_cells(program: Program, net: NetDef, ranks: Mapping[str, int], outputs:
 
 
 def _fuse(
-    step: Step,
+    step: ProgramStep,
     index: int,
     program: Program,
     effects: NetEffects,
@@ -146,7 +146,7 @@ def _fuse(
     return _layers_step(step, tuple(layers), before), dropped
 
 
-def _layers_step(step: Step, layers: tuple[Layer, ...], before: tuple[Step, ...]) -> LayersStep:
+def _layers_step(step: ProgramStep, layers: tuple[Layer, ...], before: tuple[ProgramStep, ...]) -> LayersStep:
     return LayersStep(step.view, step.function, step.location, step.control, step.bodies, layers=layers, before=before)
 
 

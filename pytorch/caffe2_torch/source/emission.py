@@ -13,14 +13,14 @@ from caffe2_bridge.control import Do, If, RecurrentNetwork, While
 from caffe2_bridge.diagnostics import BridgeError, Diagnostic
 from caffe2_bridge.netdef.unread_arguments import unread_arguments
 from caffe2_torch.evaluation.op import RefusedError
-from caffe2_torch.evaluation.program import Program, Step
+from caffe2_torch.evaluation.program import Program, ProgramStep
 from caffe2_torch.source.emitters import emitters
 from caffe2_torch.source.module_state import ModuleState
 from caffe2_torch.source.names import Identifiers, exact, plain, quoted
 from caffe2_torch.source.op import FirstOfMany, Source, SourceOp, Unpacked
 from caffe2_torch.source.record import UNKNOWN, Fact, Record
 from caffe2_torch.source.recurrent_method import Loop, read_loop
-from caffe2_torch.source.scope import Scope, Scopes
+from caffe2_torch.source.scope import NameScope, Scopes
 from caffe2_torch.source.text import indented, listed
 
 _TENSOR: Final = torch.empty(0)
@@ -63,7 +63,7 @@ class Emission:
     findings: list[Diagnostic] = field(default_factory=list)
     device: str = ""
 
-    def read(self, scope: Scope, name: str) -> str:
+    def read(self, scope: NameScope, name: str) -> str:
         """Return the expression of a blob."""
         outer = scope.outer(name)
         if outer is not None and scope.parent is not None:
@@ -88,7 +88,7 @@ class Emission:
         self.state.helpers.add("Quantized")
         return f"Quantized({data}, {exact(scaling[0])}, {scaling[1]})"
 
-    def write(self, scope: Scope, name: str) -> str:
+    def write(self, scope: NameScope, name: str) -> str:
         """Return the variable of a blob."""
         outer = scope.outer(name)
         if outer is not None and scope.parent is not None:
@@ -97,7 +97,7 @@ class Emission:
             return self.write(scope.parent, outer)
         return self.variables.of(scope.key(name), name)
 
-    def statements(self, program: Program, scope: Scope) -> list[str]:
+    def statements(self, program: Program, scope: NameScope) -> list[str]:
         """Return the statements of a net. What has no source is appended to ``findings``."""
         lines = []
         for step in program.steps:
@@ -107,7 +107,7 @@ class Emission:
                 self.findings.append(Diagnostic("unsupported", str(error), step.location, hint=_HINT))
         return lines
 
-    def _statement(self, step: Step, scope: Scope) -> list[str]:
+    def _statement(self, step: ProgramStep, scope: NameScope) -> list[str]:
         control = step.control
         if isinstance(control, If):
             return self._branch(step, control, scope)
@@ -124,13 +124,13 @@ class Emission:
             return []
         return self._operator(step, scope)
 
-    def _branch(self, step: Step, control: If, scope: Scope) -> list[str]:
+    def _branch(self, step: ProgramStep, control: If, scope: NameScope) -> list[str]:
         lines = [f"if {self.read(scope, step.view.inputs[0])}:"]
         then, other = (self._body(step, control.taken(condition=taken), scope) for taken in (True, False))
         lines += indented(then or ["pass"])
         return [*lines, "else:", *indented(other)] if other else lines
 
-    def _while(self, step: Step, control: While, scope: Scope) -> list[str]:
+    def _while(self, step: ProgramStep, control: While, scope: NameScope) -> list[str]:
         test = self._body(step, control.condition_argument, scope)
         body = indented(self._body(step, control.loop_argument, scope) or ["pass"])
         condition = self.read(scope, step.view.inputs[0])
@@ -138,11 +138,11 @@ class Emission:
             return [f"while {condition}:", *body]
         return ["while True:", *indented([*test, f"if not {condition}:", "    break"]), *body]
 
-    def _body(self, step: Step, argument: str, scope: Scope) -> list[str]:
+    def _body(self, step: ProgramStep, argument: str, scope: NameScope) -> list[str]:
         """Return the statements of a body in the scope of its operator; none where it has no such body."""
         return self.statements(step.bodies[argument], scope) if argument in step.bodies else []
 
-    def _operator(self, step: Step, scope: Scope) -> list[str]:
+    def _operator(self, step: ProgramStep, scope: NameScope) -> list[str]:
         view = step.view
         emit = emitters()[view.type]
         facts = self.record.operands.get(id(step), ())
@@ -154,7 +154,7 @@ class Emission:
             raise RefusedError(f"argument {unread[0]!r} is not supported")
         return self._assigned(op, scope, source)
 
-    def _assigned(self, op: SourceOp, scope: Scope, source: Source) -> list[str]:
+    def _assigned(self, op: SourceOp, scope: NameScope, source: Source) -> list[str]:
         outputs = op.step.view.outputs
         if isinstance(source, Unpacked):
             targets = [self.write(scope, name) if op.wants(i) else "_" for i, name in enumerate(outputs)]
@@ -179,7 +179,7 @@ class Emission:
         left, right = ", ".join(pair[0] for pair in pairs), ", ".join(pair[1] for pair in pairs)
         return [f"{left} = {right}{_comment((pair[0], pair[2]) for pair in pairs)}"]
 
-    def _recurrent(self, step: Step, control: RecurrentNetwork, scope: Scope) -> list[str]:
+    def _recurrent(self, step: ProgramStep, control: RecurrentNetwork, scope: NameScope) -> list[str]:
         """Return a method with a loop over the rows of the sequence, and its call."""
         loop = read_loop(control, lambda name: self.state.reads[scope.key(name)] > 0)
         ((argument, body),) = step.bodies.items()
@@ -199,7 +199,7 @@ class Emission:
         return [f"{listed(targets)} = self.{name}({arguments})"]
 
     def _loop(
-        self, step: Step, body: Program, loop: Loop, scope: Scope, inside: Scope, sequence: str
+        self, step: ProgramStep, body: Program, loop: Loop, scope: NameScope, inside: NameScope, sequence: str
     ) -> tuple[list[str], list[str]]:
         """Return the lines of the method of a step net, and the expressions that it returns."""
         lines: list[str] = []
@@ -240,7 +240,7 @@ class Emission:
             results.append(f"torch.cat({part})" + (f"[{offset}:]" if offset is not None and offset > 0 else ""))
         return lines, results
 
-    def _outside(self, inside: Scope, scope: Scope, name: str) -> str:
+    def _outside(self, inside: NameScope, scope: NameScope, name: str) -> str:
         found = self.read(scope, name)
         if not found.startswith("self."):
             inside.read_outside.setdefault(found)

@@ -10,10 +10,10 @@ import torch
 from torch import nn
 
 from caffe2_bridge.control import If, RecurrentNetwork, While
-from caffe2_torch.evaluation.program import Program, Step
+from caffe2_torch.evaluation.program import Program, ProgramStep
 from caffe2_torch.evaluation.values import Value
 from caffe2_torch.source.names import Identifiers, literal
-from caffe2_torch.source.scope import Key, Scope, Scopes
+from caffe2_torch.source.scope import Key, NameScope, Scopes
 
 _SUFFIXES = ("_weight", "_w", "_W", ".w", "/w", "_scale", "_s")
 
@@ -44,7 +44,7 @@ class ModuleState:
     writes: set[Key] = field(default_factory=set)
     _attributes: dict[str, str] = field(default_factory=dict)
 
-    def count_uses(self, program: Program, scopes: Scopes, scope: Scope) -> None:
+    def count_uses(self, program: Program, scopes: Scopes, scope: NameScope) -> None:
         """Count reads and writes of all operators. Moments that SpatialBN updates in place are its own."""
         for step in program.steps:
             self.reads.update(scope.key(name) for name in _read(step))
@@ -91,7 +91,7 @@ class ModuleState:
         return f"self.{attribute}"
 
 
-def _read(step: Step) -> Iterable[str]:
+def _read(step: ProgramStep) -> Iterable[str]:
     """Return the blobs that an operator itself reads; not those that its bodies read."""
     control = step.control
     if control is None:
@@ -104,7 +104,7 @@ def _read(step: Step) -> Iterable[str]:
     return step.view.inputs[:1] if isinstance(control, If | While) else ()
 
 
-def _written(step: Step) -> set[str]:
+def _written(step: ProgramStep) -> set[str]:
     outputs: Iterable[str] = step.view.outputs
     if step.view.type == "SpatialBN":
         outputs = [name for name in outputs if name not in step.view.inputs[3:5]]

@@ -12,13 +12,13 @@ from caffe2_bridge import registry
 from caffe2_bridge.netdef.views import Args
 from caffe2_torch.evaluation.context import Context
 from caffe2_torch.evaluation.op import Op, RefusedError
-from caffe2_torch.evaluation.program import Step
+from caffe2_torch.evaluation.program import ProgramStep
 from caffe2_torch.evaluation.window import Window, read_window
 from caffe2_torch.source.library import FUNCTIONS
 from caffe2_torch.source.module_state import ModuleState
 from caffe2_torch.source.names import literal
 from caffe2_torch.source.record import UNKNOWN, Fact
-from caffe2_torch.source.scope import Key, Scope
+from caffe2_torch.source.scope import Key, NameScope
 
 # Source of the results: one expression, or one for each output; None for an output that needs no statement.
 Source: TypeAlias = str | tuple[str | None, ...]
@@ -48,8 +48,8 @@ class SourceOp:
     """
 
     def __init__(
-        self, step: Step, scope: Scope, read: Callable[[str], str], facts: Sequence[Fact], state: ModuleState,
-        device: str,
+        self, step: ProgramStep, scope: NameScope, read: Callable[[str], str], facts: Sequence[Fact],
+        state: ModuleState, device: str,
     ) -> None:  # fmt: skip
         self.step, self.scope, self._read = step, scope, read
         self.facts, self.state, self.device = facts, state, device

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 
 from caffe2_torch.evaluation.op import Op
-from caffe2_torch.evaluation.program import Program, Step
+from caffe2_torch.evaluation.program import Program, ProgramStep
 from caffe2_torch.evaluation.values import Value
 from caffe2_torch.functions.int8 import Quantized
 from caffe2_torch.module import NetModule
@@ -53,14 +53,14 @@ def record(module: NetModule, program: Program, inputs: Mapping[str, Any]) -> Re
     return found
 
 
-def _steps(program: Program) -> Iterable[Step]:
+def _steps(program: Program) -> Iterable[ProgramStep]:
     for step in program.steps:
         yield step
         for body in step.bodies.values():
             yield from _steps(body)
 
 
-def _noting(found: Record, step: Step, function: Callable[[Op], Any]) -> Callable[[Op], Any]:
+def _noting(found: Record, step: ProgramStep, function: Callable[[Op], Any]) -> Callable[[Op], Any]:
     def noting(op: Op) -> Any:
         results = function(op)
         _merge(found.operands, step, op.values)
@@ -70,7 +70,7 @@ def _noting(found: Record, step: Step, function: Callable[[Op], Any]) -> Callabl
     return noting
 
 
-def _merge(table: dict[int, tuple[Fact, ...]], step: Step, values: Iterable[Value]) -> None:
+def _merge(table: dict[int, tuple[Fact, ...]], step: ProgramStep, values: Iterable[Value]) -> None:
     new = tuple(map(_fact, values))
     old = table.get(id(step), new)
     table[id(step)] = tuple(

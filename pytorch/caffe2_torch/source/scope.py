@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from caffe2_bridge.control import Do, RecurrentNetwork
-from caffe2_torch.evaluation.program import Step
+from caffe2_torch.evaluation.program import ProgramStep
 
 Key: TypeAlias = Hashable
 
 
 @dataclass
-class Scope:
+class NameScope:
     """The names of a net.
 
     Attributes:
@@ -23,7 +23,7 @@ class Scope:
         read_outside: expressions of blobs around that the net reads, in order, for the parameters of a method.
     """
 
-    parent: Scope | None = None
+    parent: NameScope | None = None
     bound: Mapping[str, str] | None = None
     own: Collection[str] = ()
     read_outside: dict[str, None] = field(default_factory=dict)
@@ -48,9 +48,9 @@ class Scopes:
     """The scope of each body, made once."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[int, str], Scope] = {}
+        self._found: dict[tuple[int, str], NameScope] = {}
 
-    def inside(self, step: Step, argument: str, around: Scope) -> Scope:
+    def inside(self, step: ProgramStep, argument: str, around: NameScope) -> NameScope:
         """Return the scope of a body of an operator; the bodies of If and While share that of the net around."""
         control = step.control
         if not isinstance(control, Do | RecurrentNetwork):
@@ -58,9 +58,9 @@ class Scopes:
         key = (id(step), argument)
         if key not in self._found:
             if isinstance(control, Do):
-                self._found[key] = Scope(around, bound=control.bindings)
+                self._found[key] = NameScope(around, bound=control.bindings)
             else:
                 spec = control.spec
                 own = {spec.timestep, *(link.internal for link in spec.links), *spec.written}
-                self._found[key] = Scope(around, own=own)
+                self._found[key] = NameScope(around, own=own)
         return self._found[key]

@@ -53,7 +53,7 @@ class Transfer:
 
 
 @dataclass(frozen=True)
-class Plan:
+class DevicePlan:
     """Runs and copies, in order."""
 
     steps: tuple[DeviceRun | Transfer, ...]
@@ -79,7 +79,7 @@ class Plan:
         return "\n".join(lines)
 
 
-def make_plan(net: NetDef, *, gpu: int | None = None, devices: Sequence[str] | None = None) -> Plan:
+def make_plan(net: NetDef, *, gpu: int | None = None, devices: Sequence[str] | None = None) -> DevicePlan:
     """Cut a net into runs.
 
     Every operator runs on the device of its option, or of the net's option, or on the host; ``gpu`` replaces all GPUs
@@ -99,7 +99,7 @@ def make_plan(net: NetDef, *, gpu: int | None = None, devices: Sequence[str] | N
     after = _dependencies(effects.ops)
     order = min((_greedy(start, devices, moves, after) for start in sorted(set(devices))), key=_switches)
     steps = [_step(net, view, effects.ops, group) for group in order]
-    return Plan(tuple(_with_copies(steps, effects.ops) if implied else steps))
+    return DevicePlan(tuple(_with_copies(steps, effects.ops) if implied else steps))
 
 
 _Group = tuple[str, tuple[int, ...], bool]  # device, operators, whether it is a transfer

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from caffe2_backend.runtime.blobs.burst import ONCE, Burst
 from caffe2_backend.runtime.blobs.results import Blobs, DeferredBlob, Results, value_of
 from caffe2_backend.runtime.devices.device_names import CPU
-from caffe2_backend.runtime.partition.plan import DeviceRun, Plan, Transfer, make_plan
+from caffe2_backend.runtime.partition.plan import DevicePlan, DeviceRun, Transfer, make_plan
 from caffe2_backend.runtime.program.interface import NetInterface, updated_in_place
 from caffe2_backend.runtime.program.origin import Origin
 from caffe2_backend.runtime.program.program import Program
@@ -39,7 +39,7 @@ class StagedProgram:
         options: SessionOptions,
         gpu: int | None = None,
         *,
-        plan: Plan | None = None,
+        plan: DevicePlan | None = None,
         init: InitNet | None = None,
         state: bool = True,
         keep: Collection[str] = (),

@@ -24,7 +24,7 @@ from caffe2_backend.runtime.values import (
     Value,
     to_host,
 )
-from caffe2_bridge.control import Scope, control_class
+from caffe2_bridge.control import BodyScope, control_class
 from caffe2_bridge.diagnostics import ConversionError, Location, RunError
 from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.netdef.parameters import Parameter
@@ -231,4 +231,4 @@ def _as_parameter(name: str, value: Value) -> Parameter:
 def _lists_writes(op: OperatorDef) -> bool:
     """Whether an operator lists the blobs that its bodies write; from bodies of others, a copy makes blobs known."""
     operator = control_class(op)
-    return operator is not None and operator.scope is Scope.SHARED
+    return operator is not None and operator.scope is BodyScope.SHARED

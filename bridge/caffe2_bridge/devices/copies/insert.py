@@ -9,12 +9,12 @@ from google.protobuf.message import Message
 
 from caffe2_bridge.control import (
     Body,
+    BodyScope,
     ControlOperator,
     Formal,
     Place,
     Role,
     Runs,
-    Scope,
     all_names,
     parsed_bodies,
 )
@@ -137,13 +137,13 @@ class _Inserter:
         if any(old != new for old, new in renamed.items()):
             control.rename_arguments(lambda name: renamed.get(name, name), lambda name: name)
         match control.scope:
-            case Scope.SHARED if control.runs is Runs.BRANCH:
+            case BodyScope.SHARED if control.runs is Runs.BRANCH:
                 self._branches(does, here)
-            case Scope.SHARED:
+            case BodyScope.SHARED:
                 self._repeated(control, does, here)
-            case Scope.SEALED:
+            case BodyScope.SEALED:
                 self._sealed(control, does, here)
-            case Scope.NESTED:
+            case BodyScope.NESTED:
                 for name in control.creates:
                     here.cells[name] = Cell(name, device)
                 results = self._nested(control, does, device, here)

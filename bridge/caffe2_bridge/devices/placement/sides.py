@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from caffe2_bridge.devices.device import HOST, Device
-from caffe2_bridge.devices.flow import Flow, Step
+from caffe2_bridge.devices.flow import Flow, FlowStep
 from caffe2_bridge.devices.operand_sides import Side
 from caffe2_bridge.devices.placement.min_cut import MinCut
 from caffe2_bridge.diagnostics import BridgeError, ConversionError, Diagnostic, Location
@@ -115,7 +115,7 @@ class Sides:
         self._edges.append((home, out, cost, 0.0))
         self._edges.append((back, home, cost, 0.0))
 
-    def _add(self, number: int, step: Step) -> Diagnostic | None:
+    def _add(self, number: int, step: FlowStep) -> Diagnostic | None:
         node = number
         if step.proto is None:
             for value, side in zip(step.inputs, step.sides[0], strict=True):

@@ -13,14 +13,14 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate, pairwise
 from typing import Final, TypeAlias
 
-from caffe2_bridge.devices.flow import Flow, Step
+from caffe2_bridge.devices.flow import Flow, FlowStep
 from caffe2_bridge.devices.operand_sides import Side
 
 _NOWHERE: Final = math.inf
 Touched: TypeAlias = Sequence[frozenset[int]]  # the values that each operator reads or writes on its GPU
 
 
-def touched_values(step: Step) -> frozenset[int]:
+def touched_values(step: FlowStep) -> frozenset[int]:
     """Return the values that an operator reads or writes on its own device."""
     return frozenset(
         value
@@ -104,7 +104,7 @@ def _inside_groups(flow: Flow, chosen: Sequence[int]) -> set[int]:
     return places
 
 
-def _operator_around(step: Step) -> int:
+def _operator_around(step: FlowStep) -> int:
     """Return the index in the outermost net of an operator, or of that whose body it is in."""
     path = step.net.path
     index = path[0].index if path else step.index

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from caffe2_bridge.control import Do, Scope, control_of, do_arguments, edit_bodies, is_control, rename_control
+from caffe2_bridge.control import BodyScope, Do, control_of, do_arguments, edit_bodies, is_control, rename_control
 from caffe2_bridge.gradients.backward import backward_pass
 from caffe2_bridge.gradients.control.bindings import (
     INNER_COPY,
@@ -142,7 +142,7 @@ def _rename_reads(op: OperatorDef, names: Mapping[str, str]) -> None:
         for each in net.op:
             _rename_reads(each, inner)
         control.store("net")
-    elif control is not None and control.scope is Scope.SHARED:
+    elif control is not None and control.scope is BodyScope.SHARED:
         op.input[:] = [names.get(name, name) for name in op.input]
 
         def edit(net: NetDef) -> None:

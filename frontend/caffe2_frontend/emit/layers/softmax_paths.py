@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_bridge.wire import WireError
-from caffe2_frontend.emit.layers.softmax_tree import Step, read_paths
+from caffe2_frontend.emit.layers.softmax_tree import PathStep, read_paths
 from caffe2_frontend.emit.shapes import cast, unsqueeze
 from caffe2_frontend.lowering.op import Op, Value
 
@@ -27,7 +27,7 @@ def read_message(op: Op, name: str, read: Callable[[bytes], _Tree]) -> _Tree:
         op.unsupported(f"argument {name!r} must hold a serialized tree: {error}", code="invalid-argument")
 
 
-def read_hierarchy(op: Op) -> dict[int, tuple[Step, ...]]:
+def read_hierarchy(op: Op) -> dict[int, tuple[PathStep, ...]]:
     """Return the path to each word, by ascending id, from the argument ``hierarchy``."""
     paths = read_message(op, "hierarchy", read_paths)
     steps = [step for path in paths.values() for step in path]
@@ -44,7 +44,7 @@ def read_hierarchy(op: Op) -> dict[int, tuple[Step, ...]]:
     return paths
 
 
-def _is_valid(step: Step) -> bool:
+def _is_valid(step: PathStep) -> bool:
     """Whether the step's target is one of its node's classes."""
     return step.index >= 0 and 0 <= step.target < step.length
 

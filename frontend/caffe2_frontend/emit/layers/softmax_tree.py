@@ -16,7 +16,7 @@ _ROOT, _CHILDREN, _WORDS, _OFFSET, _NAME = 1, 1, 2, 3, 4
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PathStep:
     """A choice on the path to a word: class ``target`` of the ``length`` classes from row ``index`` of W."""
 
     index: int
@@ -43,11 +43,11 @@ class Choice:
     above: tuple[int, ...]
 
 
-def read_paths(data: bytes) -> dict[int, tuple[Step, ...]]:
+def read_paths(data: bytes) -> dict[int, tuple[PathStep, ...]]:
     """Read the path to each word, by ascending id, from a serialized HierarchyProto. Raises WireError."""
     paths = {}
     for path in wire.payloads(Span.of(data), _PATHS):
-        steps = (Step(*(_integer(step, field) for field in _STEP)) for step in wire.payloads(path, _STEPS))
+        steps = (PathStep(*(_integer(step, field) for field in _STEP)) for step in wire.payloads(path, _STEPS))
         paths[_integer(path, _WORD)] = tuple(steps)
     return dict(sorted(paths.items()))
 

@@ -50,7 +50,7 @@ def propagated(model: onnx.ModelProto, inferred: onnx.ModelProto, infer: Infer) 
 
 
 @dataclass(eq=False)
-class _Scope:
+class _GraphInfos:
     """A graph or a function, with what is known of its values.
 
     Attributes:
@@ -59,7 +59,7 @@ class _Scope:
     """
 
     proto: onnx.GraphProto | onnx.FunctionProto
-    parent: _Scope | None = None
+    parent: _GraphInfos | None = None
 
     @cached_property
     def infos(self) -> dict[str, onnx.ValueInfoProto]:
@@ -84,7 +84,7 @@ class _Scope:
 
     def length(self, name: str) -> int | None:
         """Return the length of a value, by its name here."""
-        scope: _Scope | None = self
+        scope: _GraphInfos | None = self
         while scope is not None:
             if name in scope.lengths:
                 return scope.lengths[name]
@@ -122,16 +122,16 @@ def _followers() -> frozenset[str]:
     return (_propagating() - {"Shape"}) | functions  # Shape reads dims, and not contents
 
 
-def _nodes(model: onnx.ModelProto) -> Iterator[tuple[onnx.NodeProto, _Scope]]:
+def _nodes(model: onnx.ModelProto) -> Iterator[tuple[onnx.NodeProto, _GraphInfos]]:
     """Yield all nodes with their scopes, in an order that is the same for models of the same structure."""
-    waiting = [_Scope(model.graph), *map(_Scope, model.functions)]
+    waiting = [_GraphInfos(model.graph), *map(_GraphInfos, model.functions)]
     while waiting:
         scope = waiting.pop()
         for node in scope.proto.node:
             yield node, scope
             for attribute in node.attribute:
                 if attribute.HasField("g") or attribute.graphs:
-                    waiting += (_Scope(graph, scope) for graph in (attribute.g, *attribute.graphs))
+                    waiting += (_GraphInfos(graph, scope) for graph in (attribute.g, *attribute.graphs))
 
 
 def _doubtful(model: onnx.ModelProto) -> frozenset[int]:
@@ -144,7 +144,7 @@ def _doubtful(model: onnx.ModelProto) -> frozenset[int]:
     )
 
 
-def _is_doubtful(node: onnx.NodeProto, scope: _Scope) -> bool:
+def _is_doubtful(node: onnx.NodeProto, scope: _GraphInfos) -> bool:
     total = 0
     for name in filter(None, node.input):
         length = scope.length(name)
@@ -169,7 +169,7 @@ def _hiding(model: onnx.ModelProto, inferred: onnx.ModelProto, hidden: frozenset
     return copy
 
 
-def _describe(node: onnx.NodeProto, scope: _Scope, known: _Scope) -> None:
+def _describe(node: onnx.NodeProto, scope: _GraphInfos, known: _GraphInfos) -> None:
     """Give the results of a node the types that are known, less the names of dims that ONNX has made up."""
     for name in node.output:
         if name in known.infos:

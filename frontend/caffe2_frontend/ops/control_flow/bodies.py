@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import onnx_ir as ir
 
-from caffe2_bridge.control import Do, Scope, control_of
+from caffe2_bridge.control import BodyScope, Do, control_of
 from caffe2_bridge.netdef.views import NetView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend.emit.operand_checks import require_dtype
@@ -78,6 +78,6 @@ def written_blobs(op: Op, net: NetDef) -> list[str]:
             names += carried_names(op, control)
             within = written_blobs(op, control.net)
             names += [name for name in within if is_sequence(name)]
-        elif control is not None and control.scope is Scope.SHARED:
+        elif control is not None and control.scope is BodyScope.SHARED:
             names += [name for body in control.bodies.values() for name in written_blobs(op, body.net)]
     return names

@@ -13,7 +13,7 @@ import onnx_ir as ir
 from caffe2_bridge.control import Body, OnnxWhile, While
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend.emit.shapes import cast, reshape, squeeze
-from caffe2_frontend.emit.subgraphs import Step, common_shape, loop
+from caffe2_frontend.emit.subgraphs import LoopStep, common_shape, loop
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.context import KeptRows
 from caffe2_frontend.lowering.family import Family
@@ -155,7 +155,7 @@ def _one_row(op: Op, value: Value) -> Value:
 
 
 def _settled_loop(
-    op: Op, trips: Value | None, go: Value | None, names: Sequence[str], initial: Sequence[Value], step: Step
+    op: Op, trips: Value | None, go: Value | None, names: Sequence[str], initial: Sequence[Value], step: LoopStep
 ) -> tuple[list[Value], list[Value]]:
     """Emit a Loop whose states have the shapes that hold in every iteration; dims that change are unknown.
 

@@ -18,7 +18,7 @@ import onnx_ir as ir
 from caffe2_frontend.emit.arithmetic import add, binary, mul, negative_log
 from caffe2_frontend.emit.layers.losses import MIN_PROBABILITY
 from caffe2_frontend.emit.layers.softmax_paths import read_hierarchy, read_message, word_indices
-from caffe2_frontend.emit.layers.softmax_tree import Choice, Step, read_choices
+from caffe2_frontend.emit.layers.softmax_tree import Choice, PathStep, read_choices
 from caffe2_frontend.emit.operand_checks import takes
 from caffe2_frontend.emit.shapes import cast, reshape, unsqueeze
 from caffe2_frontend.interop.types import TensorInfo
@@ -51,7 +51,7 @@ class _Nodes:
     number: dict[tuple[int, int], int]
 
     @classmethod
-    def of(cls, classes: Sequence[Step | Choice]) -> _Nodes:
+    def of(cls, classes: Sequence[PathStep | Choice]) -> _Nodes:
         """Collect the distinct nodes of steps or choices, in the order of their first occurrence."""
         nodes = list(dict.fromkeys((each.index, each.length) for each in classes))
         column = np.arange(max(length for _, length in nodes))
@@ -64,7 +64,7 @@ class _Nodes:
         """The number of classes of the widest node."""
         return self.rows.shape[1]
 
-    def at(self, each: Step | Choice) -> int:
+    def at(self, each: PathStep | Choice) -> int:
         """Return the index of a class in the flattened [nodes, width] matrix."""
         return self.number[each.index, each.length] * self.width + each.target
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import onnx
 
-from caffe2_backend.admission.scopes import Scope, scopes_of
+from caffe2_backend.admission.scopes import GraphScope, scopes_of
 from caffe2_backend.runtime.sessions.guard.edits import Edit
 from caffe2_backend.runtime.sessions.guard.shapes import Shapes
 from caffe2_bridge.diagnostics import ConversionError, RunError
@@ -82,7 +82,7 @@ class _Collector:
         self.inputs: list[InputNeed] = []
         self.edits: list[Edit] = []
 
-    def add(self, index: int, scope: Scope) -> None:
+    def add(self, index: int, scope: GraphScope) -> None:
         """Add the checks of the nodes of a scope."""
         for at, node in enumerate(scope.nodes):
             key = key_of(node)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import onnx
 from google.protobuf.message import EncodeError
 
-from caffe2_backend.admission.scopes import Scope, scopes_of
+from caffe2_backend.admission.scopes import GraphScope, scopes_of
 from caffe2_backend.runtime.sessions.guard.nodes import PREFIX, checked
 from caffe2_bridge.diagnostics import RunError
 from caffe2_frontend.interop.domains import STANDARD_DOMAINS
@@ -57,7 +57,7 @@ def edited(model: onnx.ModelProto, edits: Sequence[Edit]) -> bytes:
         raise RunError(f"the model cannot be guarded: {error}") from None
 
 
-def _apply(scope: Scope, edits: Sequence[Edit], prefix: str, opset: int) -> None:
+def _apply(scope: GraphScope, edits: Sequence[Edit], prefix: str, opset: int) -> None:
     added: dict[int, list[onnx.NodeProto]] = defaultdict(list)
     for edit in edits:
         node = scope.nodes[edit.node]

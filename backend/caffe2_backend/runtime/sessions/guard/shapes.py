@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import onnx
 
-from caffe2_backend.admission.scopes import Scope, scopes_of
+from caffe2_backend.admission.scopes import GraphScope, scopes_of
 from caffe2_backend.runtime.sessions.guard.outline import is_outlined
 from caffe2_frontend.interop.inference.shape_inference import infer_shapes
 from caffe2_frontend.interop.native_limits import Dims
@@ -39,7 +39,7 @@ class Shapes:
 
     def dims(self, scope: int, name: str) -> Dims | None:
         """Return the dims of a value that a scope of the model sees; None where its rank is unknown."""
-        at: Scope | None = self._scopes[scope]
+        at: GraphScope | None = self._scopes[scope]
         while at is not None:
             if id(at) not in self._known:
                 self._known[id(at)] = _dims_in(at)
@@ -61,7 +61,7 @@ def _name_dims(model: onnx.ModelProto) -> dict[str, list[Place]]:
     return places
 
 
-def _forget(scope: Scope) -> None:
+def _forget(scope: GraphScope) -> None:
     """Drop the shapes that are declared, but for those of the model's inputs."""
     del scope.proto.value_info[:]
     if isinstance(scope.proto, onnx.GraphProto):
@@ -87,7 +87,7 @@ def _declare_weights(graph: onnx.GraphProto) -> None:
         graph.initializer.remove(tensor)
 
 
-def _dims_in(scope: Scope) -> Mapping[str, Dims]:
+def _dims_in(scope: GraphScope) -> Mapping[str, Dims]:
     """Return the dims of the values that a scope itself defines."""
     proto = scope.proto
     infos: list[onnx.ValueInfoProto] = list(proto.value_info)
