@@ -8,9 +8,9 @@ from importlib.metadata import version
 
 from caffe2_bridge.diagnostics import OptionError
 from caffe2_bridge.storage import AnyPath
+from caffe2_fleet.batch_records import Records
 from caffe2_fleet.job import Job, Limits
 from caffe2_fleet.models.lock import NAME, Lock
-from caffe2_fleet.records import Records
 from caffe2_fleet.result import ModelResult
 from caffe2_fleet.task import ModelTask
 from caffe2_validation.options import ValidationOptions

@@ -20,11 +20,11 @@ from caffe2_frontend.passes.expand_sigmoids import ExpandSigmoids
 from caffe2_frontend.passes.fold_batchnorm import FoldBatchNorm, ReportBatchNorm
 from caffe2_frontend.passes.fold_constants import FoldConstants
 from caffe2_frontend.passes.merge_directions import MergeDirections
+from caffe2_frontend.passes.metadata.origins import RecordOrigins
+from caffe2_frontend.passes.metadata.states import RecordStates
+from caffe2_frontend.passes.metadata.updates import RecordUpdates
 from caffe2_frontend.passes.name_dims import NameDims
 from caffe2_frontend.passes.name_nodes import NameNodes
-from caffe2_frontend.passes.records.origins import RecordOrigins
-from caffe2_frontend.passes.records.states import RecordStates
-from caffe2_frontend.passes.records.updates import RecordUpdates
 from caffe2_frontend.passes.separate_quotients import SeparateQuotients
 from caffe2_frontend.passes.separate_sums import SeparateSums
 from caffe2_frontend.passes.sink_weights import SinkWeights

@@ -18,7 +18,7 @@ from caffe2_backend.lowering.malformed import failure_of
 from caffe2_backend.lowering.op import Op, Outputs, TooNarrowError
 from caffe2_backend.lowering.types import CAFFE2_TYPES, STORED_AS
 from caffe2_backend.lowering.value import Array, Value
-from caffe2_backend.restore.operators import is_restored, restored_operators
+from caffe2_backend.restore.restored_nodes import is_restored, restored_operators
 from caffe2_bridge.control import names_in_arguments
 from caffe2_bridge.diagnostics import BridgeError, Diagnostic, Location, Severity
 from caffe2_bridge.netdef.parameters import Parameter

@@ -10,7 +10,7 @@ import onnx
 import onnx_ir as ir
 from onnx_ir.passes import common
 
-from caffe2_backend.restore.operators import reserved_names
+from caffe2_backend.restore.restored_nodes import reserved_names
 from caffe2_backend.state import Import
 from caffe2_bridge.passes import InPlacePass
 from caffe2_frontend.interop.bodies import all_nodes

@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from caffe2_backend.int8.int8_operators import Candidate, Int8Operator, Parameter, find_operator, output_arguments
 from caffe2_backend.int8.quantized_values import Int8Tensor, is_dequantize, is_quantize, known, quantization_of
-from caffe2_backend.restore.operators import DOMAIN, restored_node
+from caffe2_backend.restore.restored_nodes import DOMAIN, restored_node
 from caffe2_backend.state import Import
 from caffe2_bridge.netdef.construct import make_operator
 from caffe2_bridge.passes import InPlacePass

@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 import onnx_ir as ir
 
 from caffe2_backend.passes.flatten import completed, infer, type_formals
-from caffe2_backend.restore.operators import DOMAIN
+from caffe2_backend.restore.restored_nodes import DOMAIN
 from caffe2_backend.state import WORKING_OPSET, Import
 from caffe2_bridge.passes import InPlacePass
 from caffe2_frontend.interop.bodies import all_nodes, has_bodies

@@ -12,7 +12,7 @@ from caffe2_backend.lowering.carry import describe_net
 from caffe2_backend.lowering.lower import Lowering, value_names
 from caffe2_backend.lowering.types import STORED_AS
 from caffe2_backend.ops import converters
-from caffe2_backend.restore.operators import DOMAIN, reserved_names
+from caffe2_backend.restore.restored_nodes import DOMAIN, reserved_names
 from caffe2_backend.state import Import
 from caffe2_bridge.control import all_names
 from caffe2_bridge.diagnostics import Location, Severity

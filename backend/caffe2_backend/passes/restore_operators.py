@@ -9,7 +9,7 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from caffe2_backend.restore.match import Match, counted, find_operators
-from caffe2_backend.restore.operators import DOMAIN, restored_node
+from caffe2_backend.restore.restored_nodes import DOMAIN, restored_node
 from caffe2_backend.state import WORKING_OPSET, Import
 from caffe2_bridge.passes import InPlacePass
 from caffe2_frontend.interop.bodies import all_nodes, bodies, captured_values

@@ -24,7 +24,7 @@ import onnx
 import onnx_ir as ir
 from google.protobuf.message import DecodeError
 
-from caffe2_backend.restore.operators import own_names, renamed_operators
+from caffe2_backend.restore.restored_nodes import own_names, renamed_operators
 from caffe2_bridge.diagnostics import BridgeError
 from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
 from caffe2_frontend.interop.bodies import all_nodes, bodies, captured_values

@@ -24,7 +24,7 @@ def define_with_torch() -> None:
 
 def _define() -> None:
     if not _defined:
-        from caffe2_compat.torch_ops.operators import define_operators
+        from caffe2_compat.torch_ops.operator_namespace import define_operators
 
         _defined.append(define_operators())
 

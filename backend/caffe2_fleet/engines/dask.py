@@ -13,10 +13,10 @@ from distributed.scheduler import KilledWorker
 
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.storage import locate
+from caffe2_fleet.batch_records import Records
 from caffe2_fleet.job import Job
 from caffe2_fleet.process.execute import crashed, execute
 from caffe2_fleet.process.pool import ProcessPool
-from caffe2_fleet.records import Records
 from caffe2_fleet.result import ModelResult
 from caffe2_fleet.site.model_page import write_model_page
 

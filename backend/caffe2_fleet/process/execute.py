@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from caffe2_bridge.storage import locate
+from caffe2_fleet.batch_records import Records
 from caffe2_fleet.job import Job
 from caffe2_fleet.process.model_process import LimitError, ProcessEndedError
 from caffe2_fleet.process.pool import ProcessPool
-from caffe2_fleet.records import Records
 from caffe2_fleet.result import ModelResult
 from caffe2_fleet.site.model_page import write_model_page
 

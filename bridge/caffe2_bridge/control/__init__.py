@@ -1,7 +1,7 @@
 """Operators with bodies: If, AsyncIf, While, Do, ONNXWhile, RecurrentNetwork and RecurrentNetworkGradient.
 
 This package alone reads and writes their arguments. :func:`control_of` gives the view of an operator; ``*_arguments``
-make the arguments of a new one. A new operator is one file here with its class, and a line in ``operators.py``.
+make the arguments of a new one. A new operator is one file here with its class, and a line in ``table.py``.
 """
 
 from caffe2_bridge.control.backward_spec import BackwardSpec, ParameterGradient, StateGradient
@@ -21,7 +21,6 @@ from caffe2_bridge.control.description import (
 from caffe2_bridge.control.do import Do, do_arguments
 from caffe2_bridge.control.names import all_names, names_in_arguments
 from caffe2_bridge.control.onnx_while import OnnxWhile, onnx_while_arguments
-from caffe2_bridge.control.operators import CONTROL_TYPES, body_arguments, control_class, control_of, is_control
 from caffe2_bridge.control.recurrent import (
     RecurrentNetwork,
     StepOperator,
@@ -31,6 +30,7 @@ from caffe2_bridge.control.recurrent import (
 from caffe2_bridge.control.recurrent_gradient import RecurrentNetworkGradient
 from caffe2_bridge.control.recurrent_spec import Alias, Link, RecurrentSpec, Scratch, State
 from caffe2_bridge.control.rename import edit_bodies, rename_control
+from caffe2_bridge.control.table import CONTROL_TYPES, body_arguments, control_class, control_of, is_control
 from caffe2_bridge.control.text import parsed_bodies
 from caffe2_bridge.control.while_loop import While, while_arguments
 

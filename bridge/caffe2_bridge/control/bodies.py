@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from caffe2_bridge.control.description import Role
-from caffe2_bridge.control.operators import control_of
+from caffe2_bridge.control.table import control_of
 from caffe2_bridge.netdef.views import ArgumentError, NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 

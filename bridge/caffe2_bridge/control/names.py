@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from caffe2_bridge.control.operators import body_arguments
 from caffe2_bridge.control.recurrent import RENAME_SUFFIX
+from caffe2_bridge.control.table import body_arguments
 from caffe2_bridge.netdef.views import ArgumentError, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 

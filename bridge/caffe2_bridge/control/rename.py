@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from caffe2_bridge.control.description import BodyScope, ControlOperator
-from caffe2_bridge.control.operators import body_arguments, control_of
+from caffe2_bridge.control.table import body_arguments, control_of
 from caffe2_bridge.netdef.views import OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 

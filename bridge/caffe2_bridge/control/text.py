@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from caffe2_bridge.control.description import write_text
-from caffe2_bridge.control.operators import body_arguments
+from caffe2_bridge.control.table import body_arguments
 from caffe2_bridge.netdef.views import OpView
 from caffe2_bridge.proto.caffe2_pb2 import Argument, NetDef, OperatorDef
 

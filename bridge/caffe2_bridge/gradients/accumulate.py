@@ -16,7 +16,7 @@ from typing import Final
 
 from caffe2_bridge.control import all_names, is_control
 from caffe2_bridge.gradients.forward import BlobGradient, GradientError, SparseGradient
-from caffe2_bridge.gradients.operators import make_operator
+from caffe2_bridge.gradients.operator_maker import make_operator
 from caffe2_bridge.gradients.rename import rename_output
 from caffe2_bridge.proto.caffe2_pb2 import DeviceOption, NetDef, OperatorDef
 

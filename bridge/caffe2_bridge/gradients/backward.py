@@ -18,7 +18,7 @@ from caffe2_bridge.gradients.accumulate import DenseTerm, Source, SparseTerm, Te
 from caffe2_bridge.gradients.forward import BlobGradient, Differentiate, GradientError, SparseGradient
 from caffe2_bridge.gradients.in_place import may_write_over
 from caffe2_bridge.gradients.operator_gradient import LocatedGradient, names_of
-from caffe2_bridge.gradients.operators import make_operator
+from caffe2_bridge.gradients.operator_maker import make_operator
 from caffe2_bridge.gradients.versions import ForwardPass, ForwardStep
 from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
 

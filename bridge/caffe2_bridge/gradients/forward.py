@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from caffe2_bridge.diagnostics import BridgeError
-from caffe2_bridge.gradients.operators import Value, make_operator
+from caffe2_bridge.gradients.operator_maker import Value, make_operator
 from caffe2_bridge.netdef.views import Args, ArgumentError
 from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
 

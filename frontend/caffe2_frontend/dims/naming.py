@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 import onnx_ir as ir
 
 from caffe2_frontend.dims.classes import DimClasses
-from caffe2_frontend.dims.rules import equalities, has_equalities, has_roles, roles
+from caffe2_frontend.dims.operator_dims import equalities, has_equalities, has_roles, roles
 from caffe2_frontend.interop.bodies import bodies
 from caffe2_frontend.interop.input_hint import generated_name, usual_name
 from caffe2_frontend.interop.operators import BODIES

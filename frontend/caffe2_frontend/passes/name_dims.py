@@ -11,7 +11,7 @@ from caffe2_bridge.passes import InPlacePass
 from caffe2_frontend.dims.classes import DimClasses
 from caffe2_frontend.dims.complete import complete_shapes
 from caffe2_frontend.dims.naming import CanonicalDims, given_names, graph_nodes, join_dims, usual_names
-from caffe2_frontend.dims.rules import has_equalities
+from caffe2_frontend.dims.operator_dims import has_equalities
 from caffe2_frontend.interop.bodies import bodies
 from caffe2_frontend.interop.operators import BODIES
 from caffe2_frontend.lowering.dim_facts import as_dim

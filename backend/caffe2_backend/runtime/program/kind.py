@@ -71,7 +71,7 @@ class Kind:
 
     def takes(self, values: Sequence[Any], before: Sequence[object]) -> bool:
         """Whether values, by name, are certainly of this kind, as those ``before`` are."""
-        for value, last, form in zip(values, before, self._forms, strict=True):
+        for value, last, form in zip(values, before, self._forms):  # noqa: B905 - of one length; the keyword takes time
             if value is last:
                 continue
             if form is None:  # a constant, an object, or no value
@@ -86,7 +86,7 @@ class Kind:
 
     def inputs(self, values: Iterable[Any]) -> Inputs:
         """Return the inputs of a run, from values by name that this kind takes."""
-        found = Inputs(zip(self.names, values, strict=True))
+        found = Inputs(zip(self.names, values))  # noqa: B905 - as above
         found.kind = self
         for name in self._absent:
             del found[name]

@@ -8,7 +8,7 @@ from typing import Final
 
 from caffe2_bridge.control import Do
 from caffe2_bridge.gradients.forward import BlobGradient, GradientError, SparseGradient
-from caffe2_bridge.gradients.operators import copy_operator, make_operator
+from caffe2_bridge.gradients.operator_maker import copy_operator, make_operator
 from caffe2_bridge.netdef.views import ArgumentError, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 

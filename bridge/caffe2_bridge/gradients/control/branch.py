@@ -10,7 +10,7 @@ from caffe2_bridge.gradients.backward import backward_pass
 from caffe2_bridge.gradients.control.bindings import dedupe_g_output, dense_gradients, gradient_net, gradient_op, zeros
 from caffe2_bridge.gradients.control.do import read_from_outside
 from caffe2_bridge.gradients.forward import Differentiate, Forward, GradientError, SparseGradient
-from caffe2_bridge.gradients.operators import add_arguments, copy_operator
+from caffe2_bridge.gradients.operator_maker import add_arguments, copy_operator
 from caffe2_bridge.gradients.rename import rename_output
 from caffe2_bridge.netdef.views import OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef

@@ -18,7 +18,7 @@ from caffe2_bridge.gradients.control.bindings import (
     gradient_op,
 )
 from caffe2_bridge.gradients.forward import Differentiate, Forward, SparseGradient
-from caffe2_bridge.gradients.operators import add_arguments, copy_operator
+from caffe2_bridge.gradients.operator_maker import add_arguments, copy_operator
 from caffe2_bridge.netdef.views import OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_bridge.ssa.effects import effects_of

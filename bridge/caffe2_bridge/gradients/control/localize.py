@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from caffe2_bridge.control import Do, If, While, all_names, do_arguments, rename_control
 from caffe2_bridge.gradients.control.bindings import DoBinding
-from caffe2_bridge.gradients.operators import add_arguments, copy_operator
+from caffe2_bridge.gradients.operator_maker import add_arguments, copy_operator
 from caffe2_bridge.netdef.replace import set_operators
 from caffe2_bridge.netdef.views import OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef

@@ -8,7 +8,7 @@ from caffe2_bridge.control import While, while_arguments
 from caffe2_bridge.gradients.control.bindings import DoBinding, gradient_net, gradient_op, zeros
 from caffe2_bridge.gradients.control.do import DoGradient, differentiate_do
 from caffe2_bridge.gradients.forward import Forward, SparseGradient
-from caffe2_bridge.gradients.operators import add_arguments, copy_operator, make_operator
+from caffe2_bridge.gradients.operator_maker import add_arguments, copy_operator, make_operator
 from caffe2_bridge.netdef.views import OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 

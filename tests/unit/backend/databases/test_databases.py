@@ -1,4 +1,7 @@
-"""Databases of every kind: written, read, seeked and read in shards."""
+"""Databases of every kind: written, read, seeked and read in shards.
+
+Modules: registry.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Operators that onnxruntime's optimizer writes, through their definitions, against onnxruntime's own kernels."""
+"""Operators that onnxruntime's optimizer writes, through their definitions, against onnxruntime's own kernels.
+
+Modules: activations, layer_norm, matrices, quantized.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """DynamicQuantizeLSTM through its definition, against onnxruntime's own kernel.
 
 In one thread: in several, the kernel quantizes the rows of each thread on their own.
+
+Modules: recurrent.
 """
 
 from __future__ import annotations

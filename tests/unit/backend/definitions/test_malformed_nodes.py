@@ -1,4 +1,7 @@
-"""Nodes with definitions whose attributes contradict each other: reported with the reason."""
+"""Nodes with definitions whose attributes contradict each other: reported with the reason.
+
+Modules: tree_ensemble.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Trees, linear models and encoders of ``ai.onnx.ml``, as combinations of Caffe2's operators, against onnxruntime."""
+"""Trees, linear models and encoders of ``ai.onnx.ml``, as combinations of Caffe2's operators, against onnxruntime.
+
+Modules: linear_models.
+"""
 
 from __future__ import annotations
 

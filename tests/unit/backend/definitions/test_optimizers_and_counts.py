@@ -1,4 +1,7 @@
-"""Optimizers and n-grams through their definitions, against ONNX's reference evaluator."""
+"""Optimizers and n-grams through their definitions, against ONNX's reference evaluator.
+
+Modules: n_grams, optimizers.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Pictures: what stands in them and how it hangs together; how they look is for eyes."""
+"""Pictures: what stands in them and how it hangs together; how they look is for eyes.
+
+Modules: caffe2, onnx_model, shape_labels.
+"""
 
 from __future__ import annotations
 

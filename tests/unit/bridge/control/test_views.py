@@ -1,4 +1,7 @@
-"""Views of operators with bodies: what their arguments mean, and constructors that the views read back."""
+"""Views of operators with bodies: what their arguments mean, and constructors that the views read back.
+
+Modules: onnx_while, recurrent_spec, rename.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Devices of blobs and operators, in nets with bodies, with several GPUs, and where they contradict each other."""
+"""Devices of blobs and operators, in nets with bodies, with several GPUs, and where they contradict each other.
+
+Modules: flow, fuse, infer.
+"""
 
 from __future__ import annotations
 

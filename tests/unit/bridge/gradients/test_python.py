@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from caffe2_bridge.gradients import get_gradient_for_op
-from caffe2_bridge.gradients.operators import make_operator
+from caffe2_bridge.gradients.operator_maker import make_operator
 
 
 def test_a_python_operator() -> None:

@@ -1,4 +1,7 @@
-"""Edits of nets: what they change, what they refuse, and where other implementations are known to be wrong."""
+"""Edits of nets: what they change, what they refuse, and where other implementations are known to be wrong.
+
+Modules: detection.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Renames of what bodies write: declared outputs and bodies keep one name for a value."""
+"""Renames of what bodies write: declared outputs and bodies keep one name for a value.
+
+Modules: rename_blobs, value_numbering.
+"""
 
 from __future__ import annotations
 

@@ -1,3 +1,8 @@
+"""Fields and runs of numbers, read and written as protobuf reads and writes them.
+
+Modules: arrays, spans.
+"""
+
 from __future__ import annotations
 
 import tracemalloc

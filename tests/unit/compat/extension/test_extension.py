@@ -1,4 +1,7 @@
-"""The functions of the extension on workspaces, called as Caffe2's Python calls them."""
+"""The functions of the extension on workspaces, called as Caffe2's Python calls them.
+
+Modules: operator_schemas.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import numpy as np
 import pytest
 
 from caffe2_bridge.diagnostics import RunError
-from caffe2_bridge.gradients.operators import make_operator
+from caffe2_bridge.gradients.operator_maker import make_operator
 from caffe2_bridge.proto.caffe2_pb2 import DeviceOption, NetDef, OperatorDef, TensorProto, TensorShapes
 from caffe2_compat import workspace
 from caffe2_compat.extension import extension_names

@@ -9,7 +9,7 @@ import pytest
 
 from caffe2_backend.runtime.host import python_operators as host
 from caffe2_bridge.diagnostics import RunError
-from caffe2_bridge.gradients.operators import make_operator
+from caffe2_bridge.gradients.operator_maker import make_operator
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_compat import workspace
 from caffe2_compat.extension import extension_names, python_operators

@@ -7,7 +7,7 @@ import pytest
 from support.random_values import RandomValues
 
 from caffe2_bridge.diagnostics import RunError
-from caffe2_bridge.gradients.operators import make_operator
+from caffe2_bridge.gradients.operator_maker import make_operator
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_compat import workspace
 from caffe2_compat.extension import transforms

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from caffe2_fleet.batch_records import Records
 from caffe2_fleet.job import Job, Limits
 from caffe2_fleet.process import model_process
 from caffe2_fleet.process.execute import execute
 from caffe2_fleet.process.model_process import LimitError, ModelProcess, ProcessEndedError
 from caffe2_fleet.process.pool import ProcessPool, StoppedError
-from caffe2_fleet.records import Records
 from caffe2_fleet.task import ModelTask
 
 # A stand-in for the server: what it does with a request is in the request's task name.

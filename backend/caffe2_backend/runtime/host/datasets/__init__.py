@@ -2,6 +2,6 @@
 
 from typing import Final
 
-from caffe2_backend.runtime.host.datasets import appending, cursors, records, reservoirs
+from caffe2_backend.runtime.host.datasets import appending, cursors, packed_records, reservoirs
 
-FAMILIES: Final = (appending.family, reservoirs.family, cursors.family, records.family)
+FAMILIES: Final = (appending.family, reservoirs.family, cursors.family, packed_records.family)

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from caffe2_backend.runtime.host.datasets.records import PackedRecords, Record
+from caffe2_backend.runtime.host.datasets.packed_records import PackedRecords, Record
 from caffe2_backend.runtime.host.family import HostFamily, HostOp
 from caffe2_backend.runtime.host.objects.atomics import mutex_of
 from caffe2_backend.runtime.host.objects.maps import HostMap

@@ -10,7 +10,7 @@ import numpy as np
 
 from caffe2_backend.databases import DatabaseError, Mode, create_database
 from caffe2_backend.runtime.host.family import HostFamily, HostOp
-from caffe2_backend.runtime.host.images.records import Item, read_item
+from caffe2_backend.runtime.host.images.image_records import Item, read_item
 from caffe2_backend.runtime.host.images.settings import Settings, read_settings
 from caffe2_backend.runtime.host.images.transform import transform
 from caffe2_backend.runtime.host.storage.database_input import read_record

@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from caffe2_backend.runtime.host.images.records import Item
+from caffe2_backend.runtime.host.images.image_records import Item
 from caffe2_backend.runtime.host.images.resize import resize
 from caffe2_backend.runtime.host.images.settings import Jitter, Settings
 from caffe2_backend.runtime.values import Array

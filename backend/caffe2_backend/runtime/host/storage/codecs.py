@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from caffe2_backend.databases import Mode, create_database
-from caffe2_backend.runtime.host.datasets.records import PackedRecords
+from caffe2_backend.runtime.host.datasets.packed_records import PackedRecords
 from caffe2_backend.runtime.host.datasets.tree import Tree, TreeCursor
 from caffe2_backend.runtime.host.objects.atomics import HostMutex
 from caffe2_backend.runtime.host.objects.counters import HostCounter

@@ -32,7 +32,7 @@ from caffe2_backend.runtime.program.row_updates.lookups import (
     form_of,
     takes,
 )
-from caffe2_backend.runtime.program.row_updates.operators import Kind, kind_of, row_updater
+from caffe2_backend.runtime.program.row_updates.updatable import Kind, kind_of, row_updater
 from caffe2_backend.runtime.sessions.session_options import SessionOptions
 from caffe2_backend.runtime.values import Array, NoBlobError, Tensor, Value
 from caffe2_bridge.diagnostics import Location, RunError

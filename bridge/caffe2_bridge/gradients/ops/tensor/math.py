@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from caffe2_bridge.gradients.family import Family
 from caffe2_bridge.gradients.forward import Forward
-from caffe2_bridge.gradients.operators import Value
+from caffe2_bridge.gradients.operator_maker import Value
 
 family = Family("math")
 

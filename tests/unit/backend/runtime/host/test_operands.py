@@ -7,7 +7,7 @@ import pytest
 
 from caffe2_backend import Workspace
 from caffe2_bridge.diagnostics import RunError
-from caffe2_bridge.gradients.operators import make_operator
+from caffe2_bridge.gradients.operator_maker import make_operator
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,7 @@
-"""Cells: their states, sizes and names, and one step against a whole sequence."""
+"""Cells: their states, sizes and names, and one step against a whole sequence.
+
+Modules: attention_scores, lstm, multi, simple, wrapped.
+"""
 
 from __future__ import annotations
 

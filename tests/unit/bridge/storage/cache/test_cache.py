@@ -1,4 +1,7 @@
-"""The local cache: its limit, and several users at once."""
+"""The local cache: its limit, and several users at once.
+
+Modules: download, fetch.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Files of a real web server on loopback."""
+"""Files of a real web server on loopback.
+
+Modules: http_requests, http_store.
+"""
 
 from __future__ import annotations
 

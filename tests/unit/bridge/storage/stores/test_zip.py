@@ -1,3 +1,8 @@
+"""Members of zip archives as files.
+
+Modules: select, zip_store.
+"""
+
 from __future__ import annotations
 
 import stat

@@ -1,4 +1,7 @@
-"""Dataset operators: what real Caffe2 1.9.1 returned for the same operators, and a comparison with it in place."""
+"""Dataset operators: what real Caffe2 1.9.1 returned for the same operators, and a comparison with it in place.
+
+Modules: packed_records.
+"""
 
 from __future__ import annotations
 

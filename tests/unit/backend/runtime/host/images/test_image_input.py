@@ -1,4 +1,7 @@
-"""ImageInput: every kind of record and label, cropping, scaling and normalizing, and what is random."""
+"""ImageInput: every kind of record and label, cropping, scaling and normalizing, and what is random.
+
+Modules: image_records.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Updates of rows by loops, in Python or compiled: what onnxruntime computes, in the same memory."""
+"""Updates of rows by loops, in Python or compiled: what onnxruntime computes, in the same memory.
+
+Modules: updatable.
+"""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ from caffe2_frontend.interop.metadata.origin import (
 from caffe2_frontend.interop.operators import SIZED_BY_NUMBERS
 from caffe2_frontend.lowering.reads import count_reads
 from caffe2_frontend.lowering.trace import Trace
-from caffe2_frontend.passes.records.alike_origins import AlikeOrigins, ValueTypes, as_written
+from caffe2_frontend.passes.metadata.alike_origins import AlikeOrigins, ValueTypes, as_written
 from caffe2_frontend.state import Export
 
 logger = logging.getLogger(__name__)

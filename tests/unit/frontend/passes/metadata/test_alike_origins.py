@@ -12,7 +12,7 @@ import caffe2_bridge as c2
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend import to_onnx
 from caffe2_frontend.interop.metadata.origin import ORIGIN_KEY
-from caffe2_frontend.passes.records.alike_origins import AlikeOrigins
+from caffe2_frontend.passes.metadata.alike_origins import AlikeOrigins
 
 _FOLDERS = sorted(path for path in MODELS.iterdir() if path.is_dir())
 
