@@ -68,9 +68,13 @@ def _align(one: ir.Model, other: ir.Model, passes: Sequence[bool]) -> Alignment:
         left, right = (_by_digest(model, contents=contents) for model in (one, other))
         for digest, values in left.items():
             partners = right.get(digest, [])
+            # Values of one digest are computed alike: paired in order if both models have as many, and not at all
+            # otherwise, since a wrong pair would lead to others.
             if len(values) == len(partners):
                 for value, partner in zip(values, partners, strict=True):
                     found.add(value, partner)
+    # Each new pair may decide others, in both directions, so that both are repeated until nothing is found. Pairs of
+    # unlike operands are a guess: one at a time, and only where nothing certain is left.
     count = -1
     while count != len(found.left):
         count = len(found.left)
@@ -123,11 +127,13 @@ def _digest_graph(graph: ir.Graph, digests: dict[ir.Value, str]) -> None:
     for node in graph:
         operands = ["" if value is None else digests.get(value, "?") for value in node.inputs]
         if standard_type(node) in COMMUTATIVE:
+            # Two exports may list the operands of an Add in either order.
             operands.sort()
         parts = [node.domain, node.op_type, *operands]
         for name, attribute in sorted(node.attributes.items()):
             if attribute.type == ir.AttributeType.GRAPH:
                 body = attribute.as_graph()
+                # The inputs of a body stand for operands of its node, whose digests are part of theirs.
                 head = _digest(*parts, name)
                 digests.update((formal, _digest(head, str(i))) for i, formal in enumerate(body.inputs))
                 _digest_graph(body, digests)

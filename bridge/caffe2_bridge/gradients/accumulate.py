@@ -147,10 +147,12 @@ def _sum_dense(blob: str, terms: Sequence[DenseTerm]) -> tuple[list[OperatorDef]
                 raise _conflict(blob, total)
             conflict = True
     computed = [term.source for term in terms if term.source.computed]
+    # Bodies of gradients of branches and loops run in this workspace: their blobs could have the new names.
     taken = _names_in_bodies(terms)
     for count, source in enumerate(computed if conflict else computed[1:]):
         source.split_off(count, taken)
         taken.add(source.name)
+    # The first term keeps the plain name, where the sum is computed in place.
     for source in computed:
         source.settle()
     if conflict:

@@ -135,6 +135,7 @@ def _add(result: NetEffects, op: OpEffects) -> None:
     must, may = result.must, result.may
     if op.control is None and not (op.updates or op.mutates):  # the most frequent
         for name in op.reads:
+            # A read behind a write that is not sure may find either value: it is soft, not exposed.
             if name not in must:
                 (result.soft if name in may else result.exposed).setdefault(name)
         may.update(dict.fromkeys(op.writes))
@@ -152,6 +153,7 @@ def _add(result: NetEffects, op: OpEffects) -> None:
         for name in names:
             if name not in must:
                 (result.soft if known is result.exposed and name in may else known).setdefault(name)
+    # An exposed blob has a value in any case, so that it has one after an update, whatever that did.
     must.update(name for name in op.updates if name in result.exposed)
     for names in (op.updates, op.merges):
         may.update(dict.fromkeys(names))
@@ -194,6 +196,7 @@ def _branches(control: ControlOperator, bodies: Mapping[str, NetEffects]) -> OpE
     """Return effects of alternatives in the operator's workspace: what all write is written, the rest is merged."""
     parts = list(bodies.values())
     may = union(*(part.may for part in parts))
+    # An If without an else has a branch that writes nothing: then no write is sure.
     complete = len(parts) == len(control.arguments)
     writes = [name for name in may if complete and all(name in part.must for part in parts)]
     sure = set(writes)
@@ -218,6 +221,7 @@ def _repeated(control: ControlOperator, bodies: Mapping[str, NetEffects]) -> OpE
     parts = list(bodies.values())
     exposed: dict[str, None] = {}
     written: dict[str, None] = {}
+    # The test of a While runs before its body: what it may write is not exposed by a read there.
     for part in parts:
         exposed.update(dict.fromkeys(name for name in part.exposed if name not in written))
         written.update(part.may)
@@ -252,6 +256,7 @@ def _sealed(control: ControlOperator, bodies: Mapping[str, NetEffects]) -> OpEff
             if inner in net.soft:
                 soft.setdefault(outer)
             if inner in net.may:
+                # Only a body that never looks at the outer value overwrites it; any other one updates it in place.
                 overwritten = inner in net.must and inner not in net.found and outer not in inputs
                 (writes if overwritten else updates).setdefault(outer)
             elif inner in net.mutates:
@@ -311,11 +316,13 @@ def keep_live(net: NetEffects, live_out: Iterable[str]) -> None:
     """
     if all(op.control is None for op in net.ops):
         return
+    # Backwards, as liveness is: at each operator, live holds what later ones read.
     live = {*live_out}
     for proto, op in zip(reversed(net.net.op), reversed(net.ops), strict=True):
         if op.control is not None and op.control.scope is BodyScope.SHARED:
             kept = {*proto.output, *live}
             if op.control.runs is Runs.LOOP:
+                # The next iteration reads what this one wrote.
                 kept |= {*op.reads, *op.soft}
             op.writes = [name for name in op.writes if name in kept]
             op.updates = [name for name in op.updates if name in kept]

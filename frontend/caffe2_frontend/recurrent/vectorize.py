@@ -52,6 +52,8 @@ def _elementwise(op: Op, node: ir.Node, operands: Sequence[Operand]) -> Sequence
     rows = [operand.rank for operand in operands if isinstance(operand, Stacked)]
     if any(rank > max(*rows, 1) for rank in ranks):
         return None  # rows spread over a larger outer value: T times as much memory
+    # [N] beside [N, M] broadcasts from the end: over all steps [T, N] beside [T, N, M] would align T with N, so that
+    # it becomes [T, 1, N].
     target = max(ranks)
     inputs = [
         unsqueeze(op, operand.value, range(1, 1 + target - operand.rank)) if isinstance(operand, Stacked) else operand
@@ -62,6 +64,7 @@ def _elementwise(op: Op, node: ir.Node, operands: Sequence[Operand]) -> Sequence
 
 def _matmul(op: Op, node: ir.Node, operands: Sequence[Operand]) -> Sequence[Value] | None:
     a, b = operands
+    # Only a weight that is the same in every step: one product of T * N rows instead of T products of N.
     if not isinstance(a, Stacked) or isinstance(b, Stacked) or b is None or op.rank(b) != 2:
         return None
     return _emit(op, node, [a.value, b])

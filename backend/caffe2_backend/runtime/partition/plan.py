@@ -97,6 +97,8 @@ def make_plan(net: NetDef, *, gpu: int | None = None, devices: Sequence[str] | N
     devices = [_device(op, net, gpu) for op in view.ops] if devices is None else list(devices)
     moves = [False] * len(devices) if implied else _require_copies(view, effects.ops, devices)
     after = _dependencies(effects.ops)
+    # With two devices each switch goes to the other one, and running all that is ready before it is optimal from a
+    # given start: an exchange argument. So both starts are tried.
     order = min((_greedy(start, devices, moves, after) for start in sorted(set(devices))), key=_switches)
     steps = [_step(net, view, effects.ops, group) for group in order]
     return DevicePlan(tuple(_with_copies(steps, effects.ops) if implied else steps))
@@ -124,6 +126,7 @@ def _greedy(start: str, devices: Sequence[str], moves: Sequence[bool], after: Se
     order: list[_Group] = []
     device = start
     while waiting:
+        # A copy switches no device, and makes operators of others ready: never too early.
         while copies := [i for i, needed in waiting.items() if moves[i] and needed <= done]:
             order += [(devices[i], (i,), True) for i in copies]
             done.update(copies)
@@ -144,6 +147,7 @@ def _ready(
 ) -> list[int]:
     """Return the operators that can run on a device now without switching, in net order."""
     found: list[int] = []
+    # An operator of this group makes others of it ready, in net order.
     have = set(done)
     for i, needed in waiting.items():
         if devices[i] == device and not moves[i] and needed <= have:
@@ -157,6 +161,8 @@ def _dependencies(ops: Sequence[OpEffects]) -> list[set[int]]:
     writer: dict[str, int] = {}
     readers: dict[str, list[int]] = {}
     result: list[set[int]] = []
+    # Read after write, write after write, and write after read; only the last writer and its readers count, since
+    # they wait for the earlier ones.
     for i, op in enumerate(ops):
         reads = {*op.found}
         writes = {*op.changed, *op.mutates}

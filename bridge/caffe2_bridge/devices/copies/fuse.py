@@ -58,6 +58,7 @@ def _fuse(effects: NetEffects, shielded: set[str] | None, everywhere: Counter[st
     outside = set(net.external_output)
     if shielded is not None:
         here = Counter(all_names(net))
+        # A blob of a body that has this name elsewhere, too, may be what a net around it reads.
         outside |= shielded | {name for name, count in here.items() if everywhere[name] > count}
     return _Fuser(effects, outside).run() or any(fused)
 
@@ -96,12 +97,14 @@ class _Fuser:
             self._reads.append(found)
             for value in found:
                 value.readers += 1
+            # Each write makes a new value: copies of the old one are not copies of this one.
             for name in (*proto.output, *op.changed):
                 self._now[name] = _Value(name)
             if proto.type in _COPIES and len(proto.input) == len(proto.output) == 1:
                 self._copied(index, proto, found[0])
         kept = {value for name, value in self._now.items() if name in self._outside}
         dropped = set()
+        # Backwards: a copy that is removed no longer reads the copy that it was made from, which may go, too.
         for index in sorted(self._made, reverse=True):
             made = self._made[index]
             if made not in kept and not made.readers:
@@ -124,6 +127,7 @@ class _Fuser:
             "CopyGPUToCPU": (gpu, HOST),
             "Copy": (source.device, option or HOST),
         }[proto.type]
+        # A value of which two copies contradict each other about its device is left alone.
         if here is None or here == there or source.device not in {None, here}:
             return
         source.device = here
@@ -156,6 +160,7 @@ class _Fuser:
         """Return another value that is the same on the same device, made before, and still under its name."""
         assert value.device is not None
         for other in self._at.get((value.source, value.device), ()):
+            # They are in order of their making: the ones behind are not earlier.
             if other is value:
                 return None
             if self._now.get(other.name) is other:

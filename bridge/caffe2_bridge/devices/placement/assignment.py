@@ -41,6 +41,7 @@ def choose_devices(
 ) -> tuple[list[Device], float]:
     """Return the device of each step, and the cost; ``gpus`` maps to bytes."""
     assignment = _Assignment(flow, model, gpus, pins)
+    # Two sides without bounds: a minimum cut is optimal. Bounds or more GPUs make it NP-hard, and the rest a heuristic.
     if len(gpus) == 1 and min(gpus.values()) == math.inf:
         cost, on_host = assignment.sides(model.operator)
         return [HOST if here else assignment.first for here in on_host], cost
@@ -78,6 +79,8 @@ class _Assignment:
         if found is None:
             bounds = ", ".join(f"{gpu}: {limit:g} bytes" for gpu, limit in self._gpus.items())
             raise BridgeError(f"operators that can run on GPUs alone need more memory than gpu allows ({bounds})")
+        # A price on memory (a Lagrange multiplier) turns the bound into costs: the higher it is, the less the cut puts
+        # on GPUs. Prices span many orders of magnitude, so that the bisection is of their logarithms.
         low = high * 1e-9
         for _ in range(_BISECTIONS):
             price = math.sqrt(low * high)
@@ -128,6 +131,7 @@ class _Assignment:
         total = sum(cost for cost in costs if cost is not None)
         total += sum(map(self._model.transfer, self._flow.names))
         least = min((size for op in steps if (size := self._bytes_of(op)) > 0), default=1.0)
+        # At this price any operator with memory costs more on a GPU than everything else together.
         return (1.0 + total) / least
 
     def cost(self, devices: Sequence[Device]) -> float:
@@ -148,6 +152,7 @@ class _Assignment:
                 if side in at:
                     makers.setdefault(value, at[side])
         for value, places in readers.items():
+            # A value that nothing makes, such as an unpinned input, is where its first reader is.
             home = makers.get(value, next(iter(places)))
             others = sum(place != home for place in places)
             total += others * checked_cost(self._model.transfer(self._flow.names[value])) if others else 0.0

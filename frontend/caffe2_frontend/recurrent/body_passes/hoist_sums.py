@@ -113,6 +113,7 @@ class _Hoisting:
     def split(self, total: Value, state: Value) -> tuple[list[_Term], Value | None]:
         """Split ``state + f`` into terms that leave the loop, and the sum of the state with the others, if any."""
         node = total.producer()
+        # Another reader of the state needs the sums so far, which do not exist any more once terms have left.
         if node is None or node.op_type != "Add" or state not in node.inputs or len(state.uses()) != 1:
             return [], total
         value = next((operand for operand in node.inputs if operand is not None and operand is not state), None)
@@ -158,6 +159,7 @@ class _Hoisting:
             sources = self.source(left), self.source(right)
             if not all(each in self.inside and each.dtype == ir.DataType.FLOAT for each in sources):
                 return None
+            # sum over t of x_t' y_t is one product of all rows: X' Y, at the price of keeping X and Y.
             if self.known_only and not all(each in self.indices or each in self.rows for each in sources):
                 return None
             return _Term(self.stack(sources[0]), self.stack(sources[1]))
@@ -218,6 +220,7 @@ class _Hoisting:
             return axes is not None and all(0 <= axis < last for axis in axes)
         if node.op_type != "Reshape" or after.shape is None or not after.shape:
             return False
+        # The last dims must be known to be equal: then rows stay rows, whatever the dims before them become.
         width = after.shape[-1]
         return isinstance(width, int) and width > 0 and width == before.shape[-1]
 

@@ -84,6 +84,7 @@ class _Order:
         """Return the values that may share the memory of a value, itself included."""
         found = {value}
         waiting = [value]
+        # A view of a view shares the memory, too: follow readers until no new value is found.
         while waiting:
             for node in self.readers({waiting.pop()}):
                 if _may_return_view(node):
@@ -117,6 +118,7 @@ def order_readers(model: ir.Model, states: Mapping[str, str]) -> None:
         old, new = pairs[name]
         scatter = new.producer()
         assert scatter is not None
+        # Anew for each state: an earlier one has added nodes that must be ordered, too.
         order = _Order(model.graph)
         readers = order.readers(order.aliases(old))
         late = [node for node in model.graph if node in readers - order.ancestors(scatter) - {scatter}]
@@ -135,10 +137,14 @@ def _is_safe(order: _Order, old: ir.Value, new: ir.Value) -> bool:
     """Whether claims 1 to 3 of the module's docstring hold for a state."""
     writer = new.producer()
     aliases = order.aliases(old)
+    # An output that shares the memory of the state would change after it was returned.
     if writer is None or any(value in aliases for value in order.graph.outputs):
         return False
+    # Nothing orders a reader that is not an ancestor of the writer: it may see the new value.
     if not order.readers(aliases) - {writer} <= order.ancestors(writer):
         return False
+    # The writer itself may read the old value only element by element, and not through a view, whose
+    # elements may lie elsewhere.
     used = order.reads(writer) & aliases
     return not used or (used == {old} and _works_in_place(writer, old))
 
@@ -174,6 +180,7 @@ def _depend(graph: ir.Graph, scatter: ir.Node, readers: list[ir.Node]) -> None:
         graph.insert_before(scatter, node)
         return node.outputs[0]
 
+    # A Shape from 0 to 0 reads no dim, yet waits for the reader; concatenated, it adds nothing.
     empty = [make("Shape", [node.outputs[0]], str(i), start=0, end=0) for i, node in enumerate(readers)]
     known = static_shape(indices)
     shape = (

@@ -60,6 +60,7 @@ def updates(model: ir.Model, states: Mapping[str, str]) -> list[Update]:
     outputs = {value.name: value for value in model.graph.outputs}
     pairs = {inputs[name]: outputs[output] for name, output in states.items()}
     nodes = _closed({node for new in pairs.values() for node in _cone(new)}, set(pairs.values()))
+    # Cones that share a node are one update: a parameter and its moments. A new cone may join several groups.
     groups: list[tuple[list[ir.Value], set[ir.Node]]] = []
     for old, new in pairs.items():
         if new.producer() not in nodes or not are_alike(old, new):
@@ -93,6 +94,7 @@ def _closed(nodes: set[ir.Node], outputs: set[ir.Value]) -> set[ir.Node]:
     while waiting:
         node = waiting.pop()
         value = node.outputs[0]
+        # To a fixed point: a node that leaves may be the reader that makes its operands leave, too.
         if node in nodes and (
             not nodes.issuperset(value.consumers()) or (value.is_graph_output() and value not in outputs)
         ):
@@ -149,6 +151,7 @@ def _is_of_last_axis(node: ir.Node) -> bool:
 def _update(pairs: Mapping[ir.Value, ir.Value], nodes: set[ir.Node]) -> Update | None:
     """Return the update of states that share nodes; None if their shapes do not fit."""
     shapes = [static_shape(old) or () for old in pairs]
+    # The states of one update have the shape S, or S and one more dim: the shortest is S.
     shape = min(shapes, key=len)
     numbers: dict[ir.Node, int] = {}
     leaves: dict[ir.Value, int] = {}
@@ -175,6 +178,7 @@ def _update(pairs: Mapping[ir.Value, ir.Value], nodes: set[ir.Node]) -> Update |
             None if value is None else reference(value) if value in operands else ("number", value.name)
             for value in node.inputs
         ]
+        # Axes count from the end of S: -1 and the rank mean the same, so that they are not part of the key.
         parts = parts[:1] if node.op_type == "Unsqueeze" else parts
         attributes = tuple((name, attr.value) for name, attr in sorted(node.attributes.items()) if name != "axis")
         key.append((node.op_type, attributes, tuple(parts), tail(node.outputs[0])))
