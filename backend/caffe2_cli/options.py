@@ -74,8 +74,8 @@ runtime_device = click.option(
 )
 predictor = click.option("--predictor", metavar="NAME", help="The predictor to read from a database with several.")
 recurrent = click.option(
-    "--recurrent", type=click.Choice(["auto", "fused", "scan", "loop", "portable"]), default="auto", show_default=True,
-    help="The form of recurrent nets.",
+    "--recurrent", type=click.Choice(["auto", "fused", "scan", "loop", "portable", "gpu", "unrolled"]), default="auto",
+    show_default=True, help="The form of recurrent nets.",
 )  # fmt: skip
 _TARGETS: Final = ("onnxruntime", "onnxruntime-web", "openvino", "tract", "opencv", "tensorrt", "coreml")
 target = click.option(

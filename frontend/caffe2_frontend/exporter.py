@@ -53,8 +53,10 @@ def to_onnx(
             and the form of recurrent nets; what it does not have is an error.
         opset: the ONNX opset of the result; default the target's, or the earliest from 17 to 20 that costs no node.
         recurrent: the form of recurrent nets. ``auto`` (LSTM, GRU, RNN where provably equal and not slower, else Scan,
-            else Loop), ``fused``, ``scan``, ``loop``, or ``portable`` for runtimes other than onnxruntime: without If,
-            Scan and ``sequence_lens``, for sequences of at least one step.
+            else Loop), ``fused``, ``scan``, ``loop``, ``portable`` for runtimes other than onnxruntime (without If,
+            Scan and ``sequence_lens``, for sequences of at least one step), ``gpu`` for onnxruntime's CUDA provider
+            (without ``sequence_lens``, which is read on the host), or ``unrolled`` for its CUDA graphs: as ``gpu``, and
+            a known T of at most 64 becomes as many copies of a step, without control flow.
         full_lengths: promise that all rows have as many steps as their sequence. The model does not read the lengths
             of recurrent nets and of ReversePackedSegs, which are no longer inputs.
         recompute: what gradients of recurrent nets compute again instead of keeping it from the forward steps.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 import onnx
 
@@ -13,6 +13,7 @@ from caffe2_frontend.interop.types import TensorInfo, tensor_info
 from caffe2_frontend.targets.table import find_target
 from caffe2_frontend.targets.target import Recurrent
 
+NO_LENGTHS: Final = ("portable", "gpu", "unrolled")  # the forms in which no operator reads the lengths of rows
 Recompute = Literal["none", "steps"]
 Int8 = Literal["exact", "qdq"]
 Float16Io = Literal["float16", "float32"]

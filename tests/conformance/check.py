@@ -18,7 +18,7 @@ from conformance.executors import EXECUTORS, NET_EXECUTORS, UNOPTIMIZED, OnnxRun
 from conformance.outside import OUTSIDE
 from conformance.stored import with_stored
 
-RecurrentForm: TypeAlias = Literal["auto", "fused", "scan", "loop", "portable"]
+RecurrentForm: TypeAlias = Literal["auto", "fused", "scan", "loop", "portable", "gpu", "unrolled"]
 
 NEEDS_SHAPE: Final = "needs-shape"
 _TRACEBACK_LINES: Final = 12

@@ -100,7 +100,7 @@ def test_onnxruntime(group: str, pool: Pool) -> None:
     assert not listed, "these pass: they need no reason in tests/conformance/outside.py"
 
 
-@pytest.mark.parametrize("form", ["fused", "scan", "loop", "portable"])
+@pytest.mark.parametrize("form", ["fused", "scan", "loop", "portable", "gpu", "unrolled"])
 @pytest.mark.parametrize("model", MODELS)
 def test_recurrent_form(model: str, form: RecurrentForm, pool: Pool) -> None:
     results = list(pool.run(Task(ref, recurrent=form) for ref in GROUPS[model]))

@@ -7,6 +7,7 @@ that compute nothing in place of CUDA's, so that no GPU is needed.
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from caffe2_backend.runtime.devices.elf import needed_libraries
-from gpu_suite.empty_libraries import make_empty_libraries
+from gpu_suite.emulated_libraries import make_emulated_libraries
 from gpu_suite.wheels import ROOT, download_one
 
 TABLE: Final = ROOT / "backend" / "caffe2_backend" / "runtime" / "placement" / "cuda_kernels.txt"
@@ -27,10 +28,10 @@ _HEADER: Final = """\
 # operator, versions of the operator ("13-": of version 13 alone, until the next), types by type parameter
 """
 _LATEST: Final = 2**31 - 1
-_DOMAINS: Final = ("", "com.microsoft")
+_DOMAINS: Final = ("", "ai.onnx.ml", "com.microsoft")
 _PROVIDER: Final = "CUDAExecutionProvider"
 # Types that no Caffe2 net has.
-_IGNORED: Final = ("float8", "float4", "int4", "uint4", "int2", "uint2", "seq", "optional", "string")
+_IGNORED: Final = ("float8", "float4", "int4", "uint4", "int2", "uint2", "optional", "string")
 Types = dict[str, frozenset[str]]
 
 
@@ -47,7 +48,7 @@ def main() -> int:
         version = wheel.name.split("-")[1]
         providers = list((folder / "site").glob("onnxruntime/capi/libonnxruntime_providers_[ct]*.so"))
         needed = [library for provider in providers for library in needed_libraries(provider)]
-        make_empty_libraries(providers, needed, folder / "libraries")
+        make_emulated_libraries(providers, needed, folder / "libraries")
         path = os.pathsep.join([str(folder / "site"), os.environ.get("PYTHONPATH", "")])
         done = subprocess.run(
             [sys.executable, "-P", "-m", "gpu_suite.kernel_table", "--list"],
@@ -107,7 +108,8 @@ def _texts(types: Types) -> list[str]:
 
 
 def _plain(types: Iterable[Any]) -> frozenset[str]:
-    names = (str(name).removeprefix("tensor(").removesuffix(")") for name in types)
+    """Return the element types of tensors, and of sequences of tensors, by their names in ONNX."""
+    names = (re.sub(r"^(seq\()?tensor\((.*?)\)+$", r"\2", str(name)) for name in types)
     return frozenset(name for name in names if not name.startswith(_IGNORED))
 
 

@@ -17,7 +17,7 @@ COMMANDS = {
     "export": (
         "MODEL", "--init", "--input NAME=DTYPE[DIMS]", "--to [onnx|torch]", "-o, --output-file PATH", "[required]",
         "--output NAME",
-        "--opset", "--recurrent [auto|fused|scan|loop|portable]", "default: auto", "2 GB",
+        "--opset", "--recurrent [auto|fused|scan|loop|portable|gpu|unrolled]", "default: auto", "2 GB",
         "--recompute [none|steps]",
         "--int8 [exact|qdq]", "--fp16", "--fp16-io [float16|float32]", "--external-data [BYTES]",
         "--fold-batchnorm / --no-fold-batchnorm", "--full-lengths", "--for RUNTIME",

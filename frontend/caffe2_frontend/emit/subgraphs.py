@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeGuard
 
 import numpy as np
 import onnx_ir as ir
@@ -13,8 +13,8 @@ from caffe2_frontend.emit.shapes import Size, reverse_rows, size, unsqueeze
 from caffe2_frontend.interop.bodies import bodies
 from caffe2_frontend.lowering.op import Op, Value
 
-# The largest number of iterations that are unrolled in the form ``portable``.
-_MAX_UNROLLED: Final = 16
+# The largest number of iterations that are unrolled, by form.
+_MAX_UNROLLED: Final = {"portable": 16, "unrolled": 64}
 
 # From the operator inside the body, the states and the rows of one step: the states after it, and the values to stack.
 LoopStep = Callable[[Op, list[Value], list[Value]], tuple[Sequence[Value], Sequence[Value]]]
@@ -65,12 +65,7 @@ def scan(
 
 
 def emit_steps(op: Op, body: Body, trips: Size, *, reverse: bool = False) -> tuple[list[Value], list[Value]]:
-    """Emit a body in the form of the export, a Loop or a Scan; return what :func:`emit_scan` does.
-
-    In the form ``portable``, a few steps of a known number are unrolled.
-    """
-    if op.lowering.recurrent == "portable" and isinstance(trips, int) and 0 < trips <= _MAX_UNROLLED:
-        return _unroll(op, body, trips, reverse=reverse)
+    """Emit a body in the form of the export, a Loop or a Scan; return what :func:`emit_scan` does."""
     return emit_loop(op, body, trips, reverse=reverse) if becomes_loop(op) else emit_scan(op, body, reverse=reverse)
 
 
@@ -92,7 +87,9 @@ def build_body(op: Op, initial: Sequence[Value], sequences: Sequence[Value], ste
 
 
 def emit_scan(op: Op, body: Body, *, reverse: bool = False) -> tuple[list[Value], list[Value]]:
-    """Emit a body as a Scan. Returns the states after the last step, and the stacked values, [T, ...]."""
+    """Emit a body as a Scan, or unrolled; return the states after the last step, and the stacked values, [T, ...]."""
+    if _is_unrolled(trips := op.static_dim(body.sequences[0], 0), op):
+        return _unroll(op, body, trips, reverse=reverse)
     results = _copy_results(body.op, [*body.after, *body.stacked])
     graph = body.op.scope.graph([*body.states, *body.rows], results, "body")
     outputs = _emit(
@@ -110,7 +107,12 @@ def emit_scan(op: Op, body: Body, *, reverse: bool = False) -> tuple[list[Value]
 
 
 def emit_loop(op: Op, body: Body, trips: Size, *, reverse: bool = False) -> tuple[list[Value], list[Value]]:
-    """Emit a body as a Loop that gathers the rows of its sequences; return what :func:`emit_scan` does."""
+    """Emit a body as a Loop that gathers the rows of its sequences; return what :func:`emit_scan` does.
+
+    In the forms ``portable`` and ``unrolled``, a few steps of a known number are unrolled.
+    """
+    if _is_unrolled(trips, op):
+        return _unroll(op, body, trips, reverse=reverse)
     iteration, going = _loop_inputs(op)
     final = op.emit("Sub", _scalar(op, trips), op.const(1, np.int64)) if reverse else None
     # The Gathers go before the nodes of the body, which read their results instead of the formal rows.
@@ -128,6 +130,11 @@ def emit_loop(op: Op, body: Body, trips: Size, *, reverse: bool = False) -> tupl
     steps = trips if isinstance(trips, int) else None
     stacks = _stacks(outputs, results[1:], len(body.initial), steps)
     return _finals(outputs, body.initial), [reverse_rows(op, stack) for stack in stacks] if reverse else stacks
+
+
+def _is_unrolled(trips: Size | None, op: Op) -> TypeGuard[int]:
+    """Whether each step of a loop becomes a copy of its body."""
+    return isinstance(trips, int) and 0 < trips <= _MAX_UNROLLED.get(op.lowering.recurrent, 0)
 
 
 def _unroll(op: Op, body: Body, trips: int, *, reverse: bool) -> tuple[list[Value], list[Value]]:

@@ -13,6 +13,7 @@ from caffe2_frontend.emit.shapes import END
 from caffe2_frontend.interop.cleanup.unused import remove_unused
 from caffe2_frontend.interop.domains import standard_type
 from caffe2_frontend.interop.operators import RECURRENT
+from caffe2_frontend.options import NO_LENGTHS
 from caffe2_frontend.recurrent.fused import ALL_STEPS
 from caffe2_frontend.state import Export
 
@@ -46,7 +47,7 @@ class MergeDirections(InPlacePass[Export]):
 
     def __call__(self, state: Export) -> None:
         """Rewrite the model's graph, unless reversals are to stay: not all runtimes have the other directions."""
-        if state.options.recurrent == "portable":
+        if state.options.recurrent in NO_LENGTHS:
             return
         graph = state.graph
         forward: dict[tuple[object, ...], ir.Node] = {}

@@ -23,9 +23,9 @@ chosen. Where the number of rows is unknown, the geometric mean of a line decide
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
-from caffe2_bridge.cells.match import NoMatchError
+from caffe2_bridge.cells.match import Cell, NoMatchError
 
 # By the kind of cell: up to so many rows, the operator is faster for states of at most so many features.
 _WIDEST: Final[Mapping[str, Mapping[int, int]]] = {"RNN": {1: 512, 2: 128, 4: 64, 8: 48, 16: 32, 64: 8}}
@@ -54,3 +54,12 @@ def scan_reason(kind: str, width: int, rows: int | None) -> str | None:
         return None
     batch = "of an unknown number of rows" if rows is None else f"of {rows} rows"
     return f"onnxruntime runs an {kind} of {width} features slower than a Scan, for a batch {batch}"
+
+
+def gpu_reason(cell: Cell[Any]) -> str | None:
+    """Return why onnxruntime has no CUDA kernel for the operator of a cell; None if it has."""
+    if cell.kind == "GRU" and not cell.linear_before_reset:
+        return "onnxruntime has no CUDA kernel of GRU that resets before the product"
+    if cell.kind == "RNN" and cell.activation != "Tanh":
+        return f"onnxruntime has no CUDA kernel of RNN with {cell.activation}"
+    return None

@@ -17,7 +17,8 @@ from caffe2_frontend.emit.shapes import Size, size, size_vector, squeeze, transp
 from caffe2_frontend.emit.subgraphs import Body
 from caffe2_frontend.interop.constants import is_part_of_zeros
 from caffe2_frontend.lowering.op import Op, Value
-from caffe2_frontend.recurrent.padding import freeze_cell_state, mask_padding, steps_int32, valid_steps
+from caffe2_frontend.options import NO_LENGTHS
+from caffe2_frontend.recurrent.padding import count_valid, freeze_cell_state, mask_padding, steps_int32, valid_steps
 
 # In the metadata of sequence lengths: all are T.
 ALL_STEPS: Final = "caffe2_bridge.all_steps"
@@ -104,11 +105,16 @@ def emit_fused(
     bias = _biases(op, cell, source, width)
     initial = [body.initial[i] for i in cell.states]
     is_zero = [_is_zero(op, value) for value in initial]
-    portable = op.lowering.recurrent == "portable"
+    masked = op.lowering.recurrent in NO_LENGTHS
     full = cell.lengths is None or op.lowering.full_lengths
-    lengths = None if full or cell.lengths is None else _clipped(op, cell.lengths, steps)
-    if portable and lengths is not None and keeps_cell_state and not cell.drop:
-        x, weight = freeze_cell_state(op, x, weight, valid_steps(op, lengths, steps), width)
+    lengths = None if full or cell.lengths is None else _as_int32(op, cell.lengths)
+    valid = valid_steps(op, lengths, steps) if masked and lengths is not None else None
+    if valid is not None and not isinstance(steps, int):
+        lengths = count_valid(op, valid)
+    elif lengths is not None:
+        lengths = _clipped(op, lengths, steps)
+    if valid is not None and keeps_cell_state and not cell.drop:
+        x, weight = freeze_cell_state(op, x, weight, valid, width)
     # Without sequence lengths, onnxruntime's GRU aborts the process on a sequence without steps.
     given = _all_steps(op, x, steps) if lengths is None and cell.kind == "GRU" else lengths
     emitted = op.emit(
@@ -117,7 +123,7 @@ def emit_fused(
         unsqueeze(op, weight, [0]),
         unsqueeze(op, recurrent, [0]),
         unsqueeze(op, bias, [0]),
-        None if portable else given,
+        None if masked else given,
         *(None if zero else value for zero, value in zip(is_zero, initial, strict=True)),
         outputs=2 if len(initial) == 1 else 3,
         hidden_size=width,
@@ -127,11 +133,11 @@ def emit_fused(
     y, finals = squeeze(op, emitted[0], [1]), emitted[1:]
     if lengths is None:
         starts = [None if zero else value for zero, value in zip(is_zero, initial, strict=True)]
-        if not portable:
+        if op.lowering.recurrent != "portable":
             finals = tuple(_unless_empty(op, steps, a, b) for a, b in zip(finals, starts, strict=True))
         results = [Fused(y if i == 0 else None, last) for i, last in enumerate(finals)]
-    elif portable:
-        results = [Fused(*pair) for pair in mask_padding(op, cell, y, finals, initial, lengths, steps)]
+    elif valid is not None:
+        results = [Fused(*pair) for pair in mask_padding(op, cell, y, finals, initial, lengths, valid)]
     else:
         results = _with_padding(op, cell, y, finals, initial, lengths, steps)
     return dict(zip(cell.states, results, strict=True))
@@ -178,8 +184,12 @@ def _unless_empty(op: Op, steps: Size, final: Value, start: Value | None) -> Val
 
 def _clipped(op: Op, lengths: Value, steps: Size) -> Value:
     """Clip lengths to [0, T], as ONNX requires; Caffe2 treats other lengths like the clipped ones."""
-    lengths = op.emit("Cast", lengths, to=int(ir.DataType.INT32)) if op.dtype(lengths) != ir.DataType.INT32 else lengths
     return op.emit("Min", op.emit("Max", lengths, op.const(0, np.int32)), steps_int32(op, steps))
+
+
+def _as_int32(op: Op, lengths: Value) -> Value:
+    same = op.dtype(lengths) == ir.DataType.INT32
+    return lengths if same else op.emit("Cast", lengths, to=int(ir.DataType.INT32))
 
 
 def _all_steps(op: Op, state: Value, steps: Size) -> Value:

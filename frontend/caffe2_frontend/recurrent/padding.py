@@ -33,6 +33,11 @@ def valid_steps(op: Op, lengths: Value, steps: Size) -> Value:
     return unsqueeze(op, op.emit("Less", unsqueeze(op, number, [1]), lengths), [2])
 
 
+def count_valid(op: Op, valid: Value) -> Value:
+    """Clip lengths to [0, T], int32 [N], by counting: T is computed on the host, and would be copied to a GPU."""
+    return _count(op, op.emit("Squeeze", valid, op.const([2], np.int64)), [0])
+
+
 def freeze_cell_state(op: Op, x: Value, weight: Value, valid: Value, width: int) -> tuple[Value, Value]:
     """Extend the input [T, N, I] and the weights [4H, I] of an LSTM, so that c stays what it is past the end of a row.
 
@@ -50,7 +55,7 @@ def freeze_cell_state(op: Op, x: Value, weight: Value, valid: Value, width: int)
 
 
 def mask_padding(
-    op: Op, cell: Cell[Value], y: Value, finals: Sequence[Value], initial: Sequence[Value], lengths: Value, steps: Size
+    op: Op, cell: Cell[Value], y: Value, finals: Sequence[Value], initial: Sequence[Value], lengths: Value, valid: Value
 ) -> list[tuple[Value | None, Value]]:
     """Set the states after the end of rows as Caffe2 does: zeros with ``drop``, also as the final state, else the last.
 
@@ -61,15 +66,15 @@ def mask_padding(
         finals: the states after T steps, [1, N, H]; that of c is the state at the end of each row, unless ``drop``.
         initial: the states before the first step, [1, N, H].
         lengths: int32 [N], from 0 to T.
-        steps: T.
+        valid: whether each step is within the length of each row, bool [T, N, 1].
 
     Returns:
         For each state its rows of all steps, None for c, and the final one.
     """
-    valid = valid_steps(op, lengths, steps)
     if cell.drop:
         zero = op.const(0.0, y)
-        whole = unsqueeze(op, op.emit("Equal", lengths, steps_int32(op, steps)), [1])
+        past = _count(op, op.emit("Not", valid), [0, 2])
+        whole = unsqueeze(op, op.emit("Equal", past, op.const(0, np.int32)), [1])
         lasts = [op.emit("Where", whole, final, zero) for final in finals]
         rows = op.emit("Where", valid, y, zero)
     else:
@@ -79,6 +84,14 @@ def mask_padding(
         assert isinstance(width, int)
         index = op.emit("Expand", index, op.const([1, 1, width], np.int64))
         last = op.emit("GatherElements", states, index, axis=0)
-        lasts = [last, *finals[1:]]
+        some = unsqueeze(op, op.emit("Greater", lengths, op.const(0, np.int32)), [1])
+        lasts = [last, *(op.emit("Where", some, c, start) for c, start in zip(finals[1:], initial[1:], strict=True))]
         rows = op.emit("Where", valid, y, last)
     return [(rows if i == 0 else None, last) for i, last in enumerate(lasts)]
+
+
+def _count(op: Op, flags: Value, axes: Sequence[int]) -> Value:
+    """Count flags that are set along axes, int32."""
+    numbers = op.emit("Cast", flags, to=int(ir.DataType.INT32))
+    counted: Value = op.emit("ReduceSum", numbers, op.const(list(axes), np.int64), keepdims=0)
+    return counted

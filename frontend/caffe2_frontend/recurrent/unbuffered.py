@@ -16,7 +16,7 @@ from caffe2_frontend.recurrent.body_passes.hoist import gather_addends, hoist_in
 from caffe2_frontend.recurrent.body_passes.merge_products import join_products
 from caffe2_frontend.recurrent.body_passes.narrow_products import transpose_narrow_products
 from caffe2_frontend.recurrent.body_passes.transpose_products import transpose_products
-from caffe2_frontend.recurrent.fastest_form import SlowerError, scan_reason
+from caffe2_frontend.recurrent.fastest_form import SlowerError, gpu_reason, scan_reason
 from caffe2_frontend.recurrent.fused import Fused, emit_fused, hidden_size, projection
 from caffe2_frontend.recurrent.interpret import Reading
 from caffe2_frontend.recurrent.step_body import Operands, Rows, lower_step, read_operands
@@ -60,7 +60,7 @@ def emit_rowwise(op: Op, spec: RecurrentSpec, form: Recurrent) -> StepWorkspaces
     stacked = [i for i, state in enumerate(spec.states) if state.blob in read]
     body = build_body(op, list(operands.initial.values()), list(operands.sequences.values()), step)
     hoist_invariants(op, body)
-    if form in ("auto", "fused", "portable"):
+    if form not in ("scan", "loop"):
         try:
             _check_training(wanted)
             return StepWorkspaces(_fused(op, spec, body, operands, form), {}, {})
@@ -133,6 +133,8 @@ def _fused(op: Op, spec: RecurrentSpec, body: Body, operands: Operands, form: Re
         slow = scan_reason(cell.kind, hidden_size(cell), op.static_dim(op.input(0), 1))
         if form == "auto" and slow:
             raise SlowerError(slow)
+        if form in ("gpu", "unrolled") and (lacks := gpu_reason(cell)):
+            raise NoMatchError(lacks)
     omitted = _outputs_to_omit(op, spec, cells)
     results: dict[int, Fused] = {}
     outputs: dict[Value, Value] = {}

@@ -8,7 +8,7 @@ from typing import Literal
 
 import onnx_ir as ir
 
-Recurrent = Literal["auto", "fused", "scan", "loop", "portable"]
+Recurrent = Literal["auto", "fused", "scan", "loop", "portable", "gpu", "unrolled"]
 
 
 @dataclass(frozen=True)

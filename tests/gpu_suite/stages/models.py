@@ -30,15 +30,13 @@ def _run(model: str, ref: CaseRef) -> bool:
     try:
         found = Predictor(Model.of(case.net, case.init_net), "cuda:0").run(case.inputs)
     except BridgeError as error:
-        record(f"{model} {ref.index}", "failed", reason=str(error))
-        return False
+        return record(f"{model} {ref.index}", "failed", reason=str(error))
     shared = {name: value for name, value in case.outputs.items() if name in found}
     texts = mismatches(shared, {name: found[name] for name in shared})
     if not shared:
         texts = ["no recorded output was computed"]
     seconds = round(time.perf_counter() - start, 2)
-    record(f"{model} {ref.index}", "failed" if texts else "passed", seconds=seconds, reason="; ".join(texts))
-    return not texts
+    return record(f"{model} {ref.index}", "failed" if texts else "passed", seconds=seconds, reason="; ".join(texts))
 
 
 if __name__ == "__main__":

@@ -26,8 +26,7 @@ def main() -> int:
             texts = list(_differences(folder))
         except BridgeError as error:
             texts = [str(error)]
-        record(folder.name, "failed" if texts else "passed", reason="; ".join(texts))
-        failed += bool(texts)
+        failed += not record(folder.name, "failed" if texts else "passed", reason="; ".join(texts))
     return 1 if failed else 0
 
 

@@ -17,7 +17,7 @@ VARIABLE = "_CAFFE2_BRIDGE_COMPLETE"
         ([], "do", {"doctor"}),
         (["oracle"], "", {"install"}),
         (["export", "model"], "--rec", {"--recurrent", "--recompute"}),
-        (["export", "model", "--recurrent"], "", {"auto", "fused", "scan", "loop", "portable"}),
+        (["export", "model", "--recurrent"], "", {"auto", "fused", "scan", "loop", "portable", "gpu", "unrolled"}),
     ],
 )
 def test_commands_options_and_choices(typed: list[str], word: str, offered: set[str]) -> None:

@@ -78,5 +78,11 @@ def names_gpu(net: NetDef) -> bool:
 
 
 def names_devices(net: NetDef) -> bool:
-    """Whether any operator of the net, or the net itself, has a device option."""
-    return net.HasField("device_option") or any(op.HasField("device_option") for op in net.op)
+    """Whether any operator of the net, or the net itself, has a device option that says more than a note.
+
+    Caffe2 notes in ``extra_info`` which sums of gradients it added.
+    """
+    options = [op.device_option for op in net.op if op.HasField("device_option")]
+    if net.HasField("device_option"):
+        options.append(net.device_option)
+    return any([field.name for field, _ in option.ListFields()] != ["extra_info"] for option in options)

@@ -8,7 +8,7 @@ on the host. A value that a node on one side makes and a node on the other side 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -24,8 +24,9 @@ _SECOND: Final = REDUCTIONS | {
 # Operands that CUDA kernels read on the host, by position: shapes, axes, sizes, conditions, lengths.
 _HOST_INPUTS: Final[Mapping[str, tuple[int, ...]]] = {
     **dict.fromkeys(_SECOND, (1,)),
-    "ConstantOfShape": (0,), "Dropout": (1, 2), "GRU": (4,), "If": (0,), "LSTM": (4,), "Loop": (0, 1), "Pad": (1, 3),
-    "RNN": (4,), "Range": (0, 1, 2), "Resize": (1, 2, 3), "Slice": (1, 2, 3, 4),
+    "ConstantOfShape": (0,), "Dropout": (1, 2), "GRU": (4,), "If": (0,), "LSTM": (4,), "Loop": (0, 1),
+    "NonMaxSuppression": (2, 3, 4), "Pad": (1, 3), "RNN": (4,), "Range": (0, 1, 2), "Resize": (1, 2, 3),
+    "SequenceAt": (1,), "SequenceErase": (1,), "SequenceInsert": (2,), "Slice": (1, 2, 3, 4), "SplitToSequence": (1,),
 }  # fmt: skip
 _UNNAMED: Final = "net"  # in locations, a net without a name
 _SMALL: Final = 100  # elements of constants that onnxruntime keeps on the host for a node that it moves there
@@ -41,10 +42,12 @@ class GraphPlacement:
             bodies, has no CUDA kernel, and reads values that are not on the host anyway.
         copies: the values that are copied between host and GPU, outside and inside of bodies; those of a body once an
             iteration.
+        host_nodes: the names of the nodes on the host: those without a kernel, and those that compute shapes.
     """
 
     reasons: dict[int, str] = field(default_factory=dict)
     copies: list[str] = field(default_factory=list)
+    host_nodes: list[str] = field(default_factory=list)
 
 
 def place_graph(model: ir.Model) -> GraphPlacement:
@@ -61,70 +64,114 @@ class _Walk:
         self._location = re.compile(rf"{re.escape(net)}\[(\d+)\]")
         self._found = placement
 
-    def graph(self, graph: ir.Graph, outer: int | None = None) -> None:
-        """Place the nodes of a graph; ``outer`` is the operator that it is a body of.
+    def graph(self, graph: ir.Graph, outer: int | None = None, *, is_body: bool = False) -> None:
+        """Place the nodes of a graph; ``outer`` is the operator that it is a body of, if that is known.
 
         A body is placed without regard to where the values are that it reads from outside.
         """
-        host: set[ir.Value] = set()
-        on_gpu: set[ir.Value] = set()
-        read_on_gpu: set[ir.Value] = set()
-        read_on_host: set[ir.Value] = set()
+        level = _Level(graph)
         for node in graph:
             index = self._index(node) if outer is None else outer
             reason = missing_kernel(node, self._opsets)
-            moved = self._is_of_shapes(node, host)
-            if reason and not moved and index is not None:
+            if reason and not level.is_fed_by_host(node) and index is not None:
                 self._found.reasons.setdefault(index, reason)
-            bodies = [body for attribute in node.attributes.values() for body in _bodies(attribute)]
-            for body in bodies:
-                self.graph(body, index)
-            stays = bool(reason) or moved
-            wanted = set() if stays else set(_host_positions(node))
-            for position, value in enumerate(node.inputs):
-                if value is not None and not _is_constant(value):
-                    (read_on_host if stays or position in wanted else read_on_gpu).add(value)
-            outputs = [value for value in node.outputs if value.name]
-            if stays or node.op_type in MEASURES:
-                host.update(outputs)
-            else:
-                on_gpu.update(outputs)
-        self._copies(on_gpu & read_on_host, (host & read_on_gpu))
-
-    def _copies(self, to_host: Iterable[ir.Value], to_gpu: Iterable[ir.Value]) -> None:
-        names = sorted(str(value.name) for value in {*to_host, *to_gpu})
-        self._found.copies.extend(names)
-
-    def _is_of_shapes(self, node: ir.Node, host: set[ir.Value]) -> bool:
-        """Whether onnxruntime moves a node to the host.
-
-        It does where an operand that the kernel wants on the GPU is on the host, and all others are there, too.
-        """
-        wanted = set(_host_positions(node))
-        found = [(position, value) for position, value in enumerate(node.inputs) if value is not None]
-        if any(value.dtype in _NO_HOST for _, value in found):
-            return False
-        starts = any(value in host and position not in wanted for position, value in found)
-        return starts and all(value in host or _is_small(value) for _, value in found)
+            for body in _bodies(node):
+                self.graph(body, index, is_body=True)
+            if level.place(node, has_kernel=not reason):
+                self._found.host_nodes.append(str(node.name))
+        self._found.copies.extend(level.copies(is_body=is_body))
 
     def _index(self, node: ir.Node) -> int | None:
         match = self._location.match(node.metadata_props.get(LOCATION_KEY, ""))
         return int(match[1]) if match else None
 
 
-def _bodies(attribute: ir.Attr) -> Iterable[ir.Graph]:
-    if attribute.type == ir.AttributeType.GRAPH:
-        yield attribute.as_graph()
-    elif attribute.type == ir.AttributeType.GRAPHS:
-        yield from attribute.as_graphs()
+class _Level:
+    """The nodes of a graph that are placed so far, without those of bodies: which values they read and make where."""
+
+    def __init__(self, graph: ir.Graph) -> None:
+        self._inputs = frozenset(graph.inputs)
+        self._own = set(graph.inputs) | set(graph.initializers.values())
+        self._of_shapes: set[ir.Value] = set()  # on the host, as what is computed from them alone
+        self._made: dict[bool, set[ir.Value]] = {True: set(), False: set()}  # by whether on the host
+        self._read: dict[bool, set[ir.Value]] = {True: set(), False: set()}
+
+    def is_fed_by_host(self, node: ir.Node) -> bool:
+        """Whether all that a node reads is on the host anyway, so that it costs nothing that it has no CUDA kernel."""
+        found = [value for value in node.inputs if value is not None]
+        host = self._made[True]
+        return any(value in host for value in found) and all(value in host or _is_small(value) for value in found)
+
+    def place(self, node: ir.Node, *, has_kernel: bool) -> bool:
+        """Place a node; return whether it is on the host."""
+        follows = self._follows_shapes(node)
+        host = not has_kernel or (follows and self._is_of_shapes(node))
+        wanted = set(_host_positions(node))
+        for position, value in enumerate(node.inputs):
+            if value is not None:
+                self._read[host or position in wanted].add(value)
+        outputs = {value for value in node.outputs if value.name}
+        self._own |= outputs
+        measures = node.op_type in MEASURES
+        self._made[host or measures] |= outputs
+        if (host and follows) or (measures and has_kernel):
+            self._of_shapes |= outputs
+        return host
+
+    def _follows_shapes(self, node: ir.Node) -> bool:
+        outside = (value for body in _bodies(node) for value in _captured(body))
+        return any(value in self._of_shapes for value in (*node.inputs, *outside))
+
+    def _is_of_shapes(self, node: ir.Node) -> bool:
+        """Whether onnxruntime moves a node that has a CUDA kernel, and reads a value of shapes, to the host.
+
+        It does where all operands are such values, and the kernel wants them on the GPU. Inputs of the graph and small
+        constants do not matter.
+        """
+        wanted = set(_host_positions(node))
+        for position, value in enumerate(node.inputs):
+            if value is None:
+                return False
+            if value.dtype in _NO_HOST:
+                return False
+            if _is_small(value) or value in self._inputs:
+                continue
+            if value not in self._of_shapes or position in wanted:
+                return False
+        return True
+
+    def copies(self, *, is_body: bool) -> list[str]:
+        """Return the values that are copied: made on one side and read on the other.
+
+        Those that come from elsewhere are copied if both sides read them, but for constants of the graph itself, of
+        which each side has its own.
+        """
+        made_host, made_gpu = self._made[True], self._made[False]
+        host, gpu = self._read[True], self._read[False]
+        both = host & gpu
+        found = (made_host & gpu) | (made_gpu & host) | (both & self._inputs)
+        if is_body:
+            found |= both - self._own
+        return sorted(str(value.name) for value in found)
+
+
+def _bodies(node: ir.Node) -> Iterator[ir.Graph]:
+    for attribute in node.attributes.values():
+        if attribute.type == ir.AttributeType.GRAPH:
+            yield attribute.as_graph()
+        elif attribute.type == ir.AttributeType.GRAPHS:
+            yield from attribute.as_graphs()
+
+
+def _captured(graph: ir.Graph) -> Iterator[ir.Value]:
+    """Yield what the nodes of a body read, its own values among it."""
+    for node in graph.all_nodes():
+        yield from (value for value in node.inputs if value is not None)
+    yield from graph.outputs
 
 
 def _host_positions(node: ir.Node) -> Iterable[int]:
     return _HOST_INPUTS.get(node.op_type, ())
-
-
-def _is_constant(value: ir.Value) -> bool:
-    return value.const_value is not None and value.producer() is None
 
 
 def _is_small(value: ir.Value) -> bool:

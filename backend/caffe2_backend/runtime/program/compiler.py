@@ -32,6 +32,7 @@ from caffe2_bridge.netdef.replace import set_operators
 from caffe2_bridge.netdef.views import NetView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_frontend.interop.types import TensorInfo
+from caffe2_frontend.targets.target import Recurrent
 
 _OUTSIDE: Final = "outside"
 
@@ -48,9 +49,27 @@ class Compiler:
     """
 
     def __init__(
-        self, net: NetDef, init: InitNet, interface: NetInterface, origin: Origin | None = None, *, steps: bool = False
+        self,
+        net: NetDef,
+        init: InitNet,
+        interface: NetInterface,
+        origin: Origin | None = None,
+        *,
+        recurrent: Recurrent = "auto",
+        steps: bool = False,
+        fixed: bool = False,
     ) -> None:
-        """Take a net; ``steps``: it makes many steps with inputs of the same sizes, as a training net does."""
+        """Take a net.
+
+        Args:
+            net: the net.
+            init: parameters that are constants.
+            interface: of the net.
+            origin: see Program.
+            recurrent: the form of recurrent nets.
+            steps: whether it makes many steps with inputs of the same sizes, as a training net does.
+            fixed: whether the conversion needs the sizes of all inputs.
+        """
         self._net = net
         self._origin = origin or Origin(Location(NetView(net).name))
         self._init = init
@@ -59,8 +78,9 @@ class Compiler:
         self.conversions = 0
         self._every = dict.fromkeys((*interface.needs, *interface.may_need), 0)
         self._pools = _pools_backward(net)
-        self._needs_sizes = False
-        self.sized: Mapping[str, int] = self._every if interface.state or steps else {}
+        self._recurrent: Recurrent = recurrent
+        self._needs_sizes = fixed
+        self.sized: Mapping[str, int] = self._every if interface.state or steps or fixed else {}
 
     def forget_sizes(self, names: Collection[str]) -> bool:
         """Take inputs whose sizes change as inputs of any size; False if the conversion needs all sizes.
@@ -122,13 +142,14 @@ class Compiler:
 
         Diagnostics name the operators of the whole net. ``added`` operators stand before the net's own.
         """
-        structure = structure_of(net, init.parameters, inputs, outputs) if self._is_shared else None
+        form = self._recurrent
+        structure = structure_of(net, init.parameters, inputs, outputs, form) if self._is_shared else None
         try:
             if structure is None:
-                return lower(net, init, inputs, outputs)
+                return lower(net, init, inputs, outputs, form)
             if not final and CONVERSIONS.needs_sizes(structure):
                 return None
-            return CONVERSIONS.get(structure, lambda: lower(net, init, inputs, outputs))
+            return CONVERSIONS.get(structure, lambda: lower(net, init, inputs, outputs, form))
         except ConversionError as error:
             if not final and needs_sizes(error):
                 if structure is not None:

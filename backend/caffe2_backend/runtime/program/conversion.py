@@ -24,6 +24,7 @@ from caffe2_bridge.model import Model
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend.interop.domains import standard_type
 from caffe2_frontend.interop.operators import RANDOM
+from caffe2_frontend.targets.target import Recurrent
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -149,7 +150,13 @@ def _bytes_computed(model: ir.Model) -> int:
     return sum(int(dtype.itemsize * prod(shape)) for dtype, shape in pairs if dtype is not None and shape is not None)
 
 
-def lower(net: NetDef, init: InitNet, inputs: Mapping[str, TensorInfo], outputs: Sequence[str] | None) -> Lowered:
+def lower(
+    net: NetDef,
+    init: InitNet,
+    inputs: Mapping[str, TensorInfo],
+    outputs: Sequence[str] | None,
+    recurrent: Recurrent = "auto",
+) -> Lowered:
     """Convert a net.
 
     Args:
@@ -157,12 +164,13 @@ def lower(net: NetDef, init: InitNet, inputs: Mapping[str, TensorInfo], outputs:
         init: the parameters, which become constants.
         inputs: the element type and the rank or shape of the other inputs.
         outputs: the blobs to give; None for the exporter's choice.
+        recurrent: the form of recurrent nets.
 
     Raises ConversionError with every finding.
     """
     from caffe2_frontend import ExportOptions, analyze, finish
 
-    options = ExportOptions(inputs=inputs, outputs=outputs, training=False, defaults=False)
+    options = ExportOptions(inputs=inputs, outputs=outputs, recurrent=recurrent, training=False, defaults=False)
     export = analyze(Model(net, init), options=options)
     random, quantized = False, {}
     given = tuple(outputs) if outputs is not None else tuple(name for name, _ in export.outputs)

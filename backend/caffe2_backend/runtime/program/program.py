@@ -82,7 +82,11 @@ class Program:
         self.interface = NetInterface.of(net, given_init, keep=keep, state=state, updated=updated)
         self.name = NetView(net).name
         self.device = device
-        self._compiler = Compiler(net, given_init, self.interface, origin, steps=bool(feeds))
+        recorded = device != CPU and options.cuda_graphs
+        self._compiler = Compiler(
+            net, given_init, self.interface, origin, steps=bool(feeds), fixed=recorded,
+            recurrent="auto" if device == CPU else "unrolled" if recorded else "gpu",
+        )  # fmt: skip
         self._zero_states = zero_states(net)
         pairs = {**{name: name for name in self.interface.state}, **feeds}
         self._builder = VariantBuilder(self.interface, device, options, pairs)

@@ -40,9 +40,15 @@ class Structure:
 
 
 def structure_of(
-    net: NetDef, constants: Mapping[str, Parameter], inputs: Mapping[str, TensorInfo], outputs: Sequence[str]
+    net: NetDef,
+    constants: Mapping[str, Parameter],
+    inputs: Mapping[str, TensorInfo],
+    outputs: Sequence[str],
+    form: str = "auto",
 ) -> Structure | None:
     """Return the structure of a net for a conversion; None if it has large constants, or constant texts.
+
+    ``form`` is that of recurrent nets.
 
     Blobs of nets with bodies, and of operators whose arguments name blobs, keep their names in the digest.
     """
@@ -54,7 +60,7 @@ def structure_of(
     fixed = _names_in_arguments(net, frozenset(blobs))
     numbers = {name: name if fixed or not name else str(number) for number, name in enumerate(blobs)}
     digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
-    parts: list[Any] = [fixed, [numbers[name] for name in outputs]]
+    parts: list[Any] = [fixed, form, [numbers[name] for name in outputs]]
     parts += sorted((numbers.get(name, name), _described(info)) for name, info in inputs.items())
     for name, constant in sorted(constants.items(), key=lambda item: numbers[item[0]]):
         parts.append((numbers[name], constant.dtype.str, constant.shape, constant.scale, constant.zero_point))

@@ -76,6 +76,9 @@ def test_devices_by_name() -> None:
 def test_options_of_operators_and_nets() -> None:
     net = NetDef(op=[OperatorDef(type="Relu"), OperatorDef(type="Relu")])
     assert not names_devices(net)
+    noted = NetDef(op=[OperatorDef(type="Sum")])
+    noted.op[0].device_option.extra_info.append("is_auto_gen_sum_ops:1")
+    assert not names_devices(noted)
     net.op[0].device_option.device_type = PROTO_IDEEP
     assert names_devices(net)
     assert not names_gpu(net)

@@ -1,40 +1,78 @@
-"""What onnxruntime copies between host and GPU, predicted, against its own partition of the golden models.
+"""Where onnxruntime runs nodes on a GPU, and what it copies: each rule of its CUDA provider by a small graph.
 
-The recorded copies are the Memcpy nodes of the models that its CUDA provider saves after partition, without other
-optimizations, but for those of constants. They were read without a GPU: the provider was loaded over CUDA libraries
-that compute nothing. The stage ``copies`` of scripts/gpu counts them on a GPU.
+``scripts/gpu --emulated-cuda`` compares all recorded operators and golden models with the provider itself.
 """
 
 from __future__ import annotations
 
-import json
-from typing import Final
+from collections.abc import Sequence
 
 import onnx_ir as ir
 import pytest
 from conformance.corpus import find_cases, read_case
-from support.paths import MODELS, SUPPORT
+from support.paths import CHAR_RNN, MODELS
 
-from caffe2_backend.runtime.placement.graph import place_graph
+from caffe2_backend.runtime.placement.graph import GraphPlacement, place_graph
+from caffe2_bridge import load
 from caffe2_bridge.model import Model
-from caffe2_frontend import Recurrent, to_onnx
+from caffe2_frontend import to_onnx
 
-RECORDED: Final = json.loads((SUPPORT / "data" / "cuda_copies.json").read_text())["copies"]
-# Predicted with three others of 14 values.
-NEARLY: Final = {"attention_train": 3}
-# Recorded before the form "auto" fused them.
-FORMS: Final[dict[str, Recurrent]] = {"basic_rnn_relu": "scan", "basic_rnn_tanh": "scan"}
+CONSTANTS = "int64 zero = {0}, int64 one = {1}, int64[1] axis = {0}, int64[1] many = {9}"
 
 
-@pytest.mark.parametrize("name", sorted(RECORDED))
-def test_copies_are_those_of_onnxruntime(name: str) -> None:
-    case = read_case(find_cases(MODELS / name)[0])
-    inputs = {blob: (str(value.dtype), [None] * value.ndim) for blob, value in case.inputs.items()}
-    form = FORMS.get(name, "auto")
-    found = place_graph(ir.from_proto(to_onnx(Model.of(case.net, case.init_net), inputs=inputs, recurrent=form)))
+def placed(nodes: str, inputs: str = "float[N] x, int64 n", outputs: str = "y") -> GraphPlacement:
+    text = f'<ir_version: 10, opset_import: ["" : 20]> g ({inputs}) => (float[A] {outputs}) <{CONSTANTS}> {{ {nodes} }}'
+    model = ir.from_onnx_text(text)
+    for node in model.graph.all_nodes():
+        node.name = node.name or str(node.outputs[0].name)
+    return place_graph(model)
 
-    if found.reasons:
-        assert name == "gru"
-        assert found.reasons == {1: "GRU has no CUDA kernel that resets before the product (linear_before_reset=0)"}
-        return
-    assert len(set(found.copies) ^ set(RECORDED[name])) == NEARLY.get(name, 0)
+
+@pytest.mark.parametrize(
+    ("nodes", "host", "copies"),
+    [
+        pytest.param("s = Shape (x) t = Add (s, many) y = Expand (x, t)", ["t"], [], id="computed from a shape"),
+        pytest.param("s = Shape (x) t = Add (s, n) y = Expand (x, t)", ["t"], [], id="and an input"),
+        pytest.param("m = Neg (n) s = Shape (x) t = Add (s, m) y = Expand (x, t)", [], ["s", "t"], id="or of the GPU"),
+        pytest.param("s = Shape (x) u = Squeeze (s) y = Range (zero, u, one)", ["u"], [], id="read on the host"),
+        pytest.param("u = Neg (n) y = Range (zero, u, one)", [], ["u"], id="made on the GPU, read on the host"),
+        pytest.param("v = Neg (n) y = Range (v, n, one)", [], ["n", "v"], id="an input that both sides read"),
+        pytest.param("u = Unique (x) v = Shape (u) y = Expand (x, v)", ["u"], ["u", "x"], id="without a kernel"),
+        pytest.param("u = Unique (x) y = Neg (u)", ["u"], ["u"], id="what follows it runs on the GPU"),
+    ],
+)  # fmt: skip
+def test_nodes_and_copies(nodes: str, host: Sequence[str], copies: Sequence[str]) -> None:
+    found = placed(nodes)
+
+    assert (found.host_nodes, found.copies) == (host, copies)
+
+
+def test_a_body_copies_what_both_sides_read_of_the_values_around_it() -> None:
+    then = "then_branch = a () => (float[A] p) { s = Neg (n) q = Range (s, n, one) p = Cast <to = 1> (q) }"
+    other = "else_branch = b () => (float[A] o) { o = Neg (x) }"
+
+    found = placed(f"y = If (c) <{then}, {other}>", "float[N] x, int64 n, bool c")
+
+    assert found.copies == ["n", "s"]
+
+
+@pytest.mark.parametrize("name", ["char_rnn", "gru_linear_before_reset", "basic_rnn_tanh"])
+@pytest.mark.parametrize("sized", [False, True])
+def test_the_form_for_gpus_makes_no_copy_for_lengths(name: str, *, sized: bool) -> None:
+    if name == "char_rnn":
+        model, shapes = load(CHAR_RNN), {
+            "input_blob": ("float32", [20, 2, 94]), "seq_lengths": ("int32", [2]),
+            "hidden_init": ("float32", [1, 2, 192]), "cell_init": ("float32", [1, 2, 192]),
+        }  # fmt: skip
+    else:
+        case = read_case(find_cases(MODELS / name)[0])
+        model = Model.of(case.net, case.init_net)
+        shapes = {blob: (str(value.dtype), list(value.shape)) for blob, value in case.inputs.items()}
+    inputs = {blob: (dtype, shape if sized else [None] * len(shape)) for blob, (dtype, shape) in shapes.items()}
+
+    fused, plain = (
+        place_graph(ir.from_proto(to_onnx(model, inputs=inputs, recurrent=form))) for form in ("gpu", "fused")
+    )
+
+    assert (fused.reasons, fused.copies) == ({}, [])
+    assert plain.copies
