@@ -112,7 +112,10 @@ def test_bytes_and_models_are_nets_too() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"recurrent": "spiral"}, "recurrent must be one of auto, fused, scan, loop, portable, gpu, unrolled, not 'spiral'"),
+        (
+            {"recurrent": "spiral"},
+            "recurrent must be one of auto, fused, scan, loop, portable, gpu, unrolled, not 'spiral'",
+        ),
         ({"opset": 0}, "opset must be from 1 to"),
         ({"inputs": {"nobody": ("float32", [1])}}, "no operator reads input 'nobody'"),
         ({"outputs": ["y", "nobody"]}, "no operator writes output 'nobody'"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -32,7 +32,9 @@ from caffe2_bridge.netdef.replace import set_operators
 from caffe2_bridge.netdef.views import NetView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_frontend.interop.types import TensorInfo
-from caffe2_frontend.targets.target import Recurrent
+
+if TYPE_CHECKING:
+    from caffe2_frontend import Recurrent
 
 _OUTSIDE: Final = "outside"
 

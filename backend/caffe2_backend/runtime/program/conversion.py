@@ -24,12 +24,11 @@ from caffe2_bridge.model import Model
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend.interop.domains import standard_type
 from caffe2_frontend.interop.operators import RANDOM
-from caffe2_frontend.targets.target import Recurrent
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from caffe2_frontend import TensorInfo
+    from caffe2_frontend import Recurrent, TensorInfo
 
 NEEDS_SHAPE: Final = "needs-shape"
 _RANDOM: Final = RANDOM | {"Dropout"}
