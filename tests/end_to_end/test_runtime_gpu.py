@@ -98,7 +98,7 @@ def test_cuda_graphs() -> None:
 def test_no_copies_but_those_that_are_predicted(name: str, tmp_path: Path) -> None:
     case = read_case(find_cases(MODELS / name)[0])
     inputs = {blob: (str(value.dtype), [None] * value.ndim) for blob, value in case.inputs.items()}
-    model = to_onnx(Model.of(case.net, case.init_net), inputs=inputs)
+    model = to_onnx(Model.of(case.net, case.init_net), inputs=inputs, recurrent="gpu")
     predicted = place_graph(ir.from_proto(model))
     if not predicted.reasons and not predicted.copies:
         assert count_copies(profile(model.SerializeToString(), case.inputs, tmp_path)) == {}

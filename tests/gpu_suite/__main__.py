@@ -14,12 +14,19 @@ from typing import Any, Final
 from gpu_suite import wheels
 from gpu_suite.environment import make_environment
 from gpu_suite.page import worst, write_report
+from gpu_suite.results import STATUSES
 from gpu_suite.runner import StageReport, run_stages
-from gpu_suite.stage_table import STAGES, Stage
+from gpu_suite.stage_table import STAGES, STAND_IN_STAGES, Stage
 
 _SECONDS: Final = 520.0
 _REHEARSAL: Final = 6  # as much time: the CPU stands in, maybe of a busy machine
 _MEGABYTE: Final = 1_000_000
+_DEVICES: Final = {
+    "": "CUDA",
+    "cpu": "CPU under the name of CUDA (a rehearsal)",
+    "emulated-cuda": "onnxruntime's CUDA provider on emulated libraries: no values",
+    "webgpu": "onnxruntime's WebGPU provider on a software GPU, under the name of CUDA",
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -27,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = _parser()
     options = parser.parse_args(arguments)
     try:
-        return _prepare(options) if options.prepare else _prove(options, _chosen(parser, options.stages))
+        return _prepare(options) if options.prepare else _prove(options, _chosen(parser, options))
     except wheels.WheelError as error:
         print(f"scripts/gpu: {error}", file=sys.stderr)  # noqa: T201 - the command's one line
         return 2
@@ -44,21 +51,33 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--environment", type=Path, metavar="DIR", help="keep the installed packages here")
     parser.add_argument("--stages", metavar="NAME,...", help=f"of {','.join(stage.name for stage in STAGES)}")
     parser.add_argument("--seconds", type=float, default=_SECONDS, help="for all stages (default: %(default)s)")
-    parser.add_argument("--stand-in", action="store_true", help="run on the CPU under the name of CUDA, as a rehearsal")
+    stand_ins = parser.add_mutually_exclusive_group()
+    for option, name, what in (
+        ("--stand-in", "cpu", "run on the CPU under the name of CUDA, as a rehearsal"),
+        (
+            "--emulated-cuda",
+            "emulated-cuda",
+            "onnxruntime's CUDA provider without a GPU: it places, copies and records",
+        ),
+        ("--webgpu", "webgpu", "onnxruntime's WebGPU provider on a software GPU: values are real"),
+    ):
+        stand_ins.add_argument(option, dest="stand_in", action="store_const", const=name, default="", help=what)
     parser.add_argument("--prepare", type=Path, metavar="DIR", help="download the wheels on a machine with network")
     parser.add_argument("--python", default="3.12", help="the Python version of the machine with the GPU (--prepare)")
     parser.add_argument("--part-size", type=float, default=60, metavar="MB", help="of a part (default: %(default)s)")
     return parser
 
 
-def _chosen(parser: argparse.ArgumentParser, names: str | None) -> list[Stage]:
-    if names is None:
-        return list(STAGES)
-    by_name = {stage.name: stage for stage in STAGES}
-    unknown = [name for name in names.split(",") if name not in by_name]
+def _chosen(parser: argparse.ArgumentParser, options: argparse.Namespace) -> list[Stage]:
+    stages = STAND_IN_STAGES.get(options.stand_in, STAGES)
+    if options.stages is None:
+        return list(stages)
+    by_name = {stage.name: stage for stage in stages}
+    names = options.stages.split(",")
+    unknown = [name for name in names if name not in by_name]
     if unknown:
         parser.error(f"unknown stage {', '.join(unknown)}: the stages are {', '.join(by_name)}")
-    return [by_name[name] for name in names.split(",")]
+    return [by_name[name] for name in names]
 
 
 def _prepare(options: argparse.Namespace) -> int:
@@ -80,7 +99,7 @@ def _prove(options: argparse.Namespace, stages: Sequence[Stage]) -> int:
         about = {
             "date": time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()),
             "python": f"{platform.python_version()} ({sys.executable})",
-            "device": "CPU under the name of CUDA (a rehearsal)" if options.stand_in else "CUDA",
+            "device": _DEVICES[options.stand_in],
         }
         reports = run_stages(
             stages, environment, folder,
@@ -95,7 +114,7 @@ def _prove(options: argparse.Namespace, stages: Sequence[Stage]) -> int:
 
 
 def _print(report: StageReport) -> None:
-    counts: dict[str, Any] = {status: report.count(status) for status in ("passed", "failed", "skipped", "measured")}
+    counts: dict[str, Any] = {status: report.count(status) for status in STATUSES}
     text = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
     print(f"{report.stage:<9} {report.outcome:<8} {report.seconds:6.1f} s  {text}  {report.reason}".rstrip())  # noqa: T201 - the command's output
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-_SOURCES: Final = Path(__file__).with_name("emulated_cuda")
+_SOURCES: Final = Path(__file__).parent / "stand_ins" / "emulated_cuda"
 _OURS: Final = re.compile(r"lib(cu|nvinfer|nvonnxparser)")
 # Symbols without a version, by what their names begin with.
 _UNVERSIONED: Final = {

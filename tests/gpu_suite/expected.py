@@ -8,10 +8,20 @@ from typing import Final
 # In the environment of stages: the name of the stand-in, empty on a GPU.
 STAND_IN: Final = "GPU_SUITE_STAND_IN"
 _VALUES: Final = "kernels compute nothing"
+_GPU_TESTS: Final = "tests/end_to_end/test_runtime_gpu.py"
 # By stand-in, the names of results, or with a star what they begin with.
 _EXPECTED: Final[Mapping[str, Mapping[str, str]]] = {
     "emulated-cuda": {
         "first run": _VALUES,
+        f"{_GPU_TESTS}::test_golden_models*": _VALUES,
+        f"{_GPU_TESTS}::test_a_tail_on_the_host_does_the_copies_of_its_plan": _VALUES,
+        f"{_GPU_TESTS}::test_cuda_graphs": _VALUES,
+        "tests/unit/validation/runtimes/test_runtimes.py::test_every_runtime_runs_a_net[onnxruntime-cuda]": _VALUES,
+        "copies in resnet50": "the plans of cuDNN's graph interface are not emulated",
+        **dict.fromkeys(
+            ("copies in attention_train", "copies in gru_train", "copies in lstm_train"),
+            "shapes of gradients are computed on the GPU, where kernels compute nothing",
+        ),
         "recorded/ops/StringJoin": "onnxruntime gives its CUDA provider a Loop of texts, and cannot copy these; this "
         "operator stays on the host, since Transpose has no kernel for them",
     },

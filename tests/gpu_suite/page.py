@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
+from gpu_suite.results import STATUSES
 from gpu_suite.runner import StageReport
 
 _WORST: Final = {"failed": 0, "stopped": 1, "not run": 2, "passed": 3}
@@ -33,10 +34,10 @@ def page(about: Mapping[str, Any], reports: Sequence[StageReport]) -> Iterator[s
     for name, value in about.items():
         yield f"* {name}: {value}"
     yield ""
-    yield "| stage | outcome | seconds | passed | failed | skipped | measured | reason |"
-    yield "|---|---|---|---|---|---|---|---|"
+    yield "| stage | outcome | seconds | passed | failed | expected | skipped | measured | reason |"
+    yield "|---|---|---|---|---|---|---|---|---|"
     for report in reports:
-        counts = " | ".join(str(report.count(status)) for status in ("passed", "failed", "skipped", "measured"))
+        counts = " | ".join(str(report.count(status)) for status in STATUSES)
         yield f"| {report.title} | {report.outcome} | {report.seconds} | {counts} | {_cell(report.reason)} |"
     for report in reports:
         if report.rows:

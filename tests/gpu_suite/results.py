@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from gpu_suite.expected import STAND_IN, expected_failure
 
 Status = Literal["passed", "failed", "expected", "skipped", "measured"]
+STATUSES: Final = get_args(Status)
 VARIABLE: Final = "GPU_SUITE_RESULTS"
 
 

@@ -6,12 +6,13 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from gpu_suite import results
+from gpu_suite.environment import Environment
 from gpu_suite.stage_table import Stage
 from gpu_suite.wheels import ROOT
 
@@ -39,7 +40,7 @@ class StageReport:
 
 def run_stages(
     stages: Sequence[Stage],
-    environment: Mapping[str, str],
+    environment: Environment,
     folder: Path,
     *,
     seconds: float,
@@ -77,7 +78,7 @@ def run_stages(
 def _run(
     stage: Stage,
     report: StageReport,
-    environment: Mapping[str, str],
+    environment: Environment,
     folder: Path,
     limit: float,
     changed: Callable[[], None],
@@ -87,9 +88,9 @@ def _run(
     start = time.monotonic()
     with log.open("wb") as output:
         process = subprocess.Popen(  # noqa: S603 - the commands of the table
-            stage.command(),
+            [*environment.prefix, *stage.command()],
             cwd=ROOT,
-            env={**environment, results.VARIABLE: str(rows)},
+            env={**environment.variables, results.VARIABLE: str(rows)},
             stdout=output,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,

@@ -71,3 +71,15 @@ STAGES: Final = (
     Stage("runtime", "Calls of a tiny net", 35, _bench("runtime")),
     Stage("train", "Training steps beside PyTorch", 40, _bench("train")),
 )  # fmt: skip
+_BY_NAME: Final = {stage.name: stage for stage in STAGES}
+# What each stand-in for a GPU can show.
+STAND_IN_STAGES: Final = {
+    "emulated-cuda": (
+        _BY_NAME["machine"],
+        Stage("placement", "Predicted placement against the CUDA provider's", 150, _module("placement")),
+        _BY_NAME["copies"],
+        Stage("graphs", "Recurrent models that are recorded as CUDA graphs", 40, _module("graphs")),
+        _BY_NAME["tests"],
+    ),
+    "webgpu": tuple(_BY_NAME[name] for name in ("machine", "models", "training", "tests")),
+}  # fmt: skip

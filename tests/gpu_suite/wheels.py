@@ -77,11 +77,11 @@ def download(folder: Path, python: str = "") -> list[Path]:
     return sorted(folder.glob("*.whl"), key=lambda path: (_name(path) != RUNTIME, path.name))
 
 
-def download_one(folder: Path) -> Path:
-    """Download onnxruntime-gpu alone, for this Python. Raises WheelError if pip fails."""
-    wanted = next(str(one) for one in requirements() if one.name == RUNTIME)
+def download_one(folder: Path, package: str = RUNTIME) -> Path:
+    """Download a package alone, for this Python. Raises WheelError if pip fails."""
+    wanted = next((str(one) for one in requirements() if one.name == package), package)
     _pip(["download", "--only-binary=:all:", "--no-deps", "--dest", str(folder), wanted])
-    return next(folder.glob("*.whl"))
+    return next(path for path in folder.glob("*.whl") if _name(path) == package)
 
 
 def wheel_files(folder: Path) -> list[Path]:
