@@ -99,4 +99,4 @@ def _unpack_gpu(target: Path) -> None:
 def _require_programs(*names: str) -> None:
     lacking = [name for name in names if shutil.which(name) is None]
     if lacking:
-        raise WheelError(f"{', '.join(lacking)} is not installed")
+        raise WheelError(f"{', '.join(lacking)} {'are' if len(lacking) > 1 else 'is'} not installed")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +13,7 @@ from typing import Any
 
 import pytest
 from gpu_suite.__main__ import main
+from gpu_suite.emulated_libraries import make_emulated_libraries
 from support.elf import write_library
 from support.paths import ROOT
 
@@ -64,6 +67,37 @@ def test_every_stage_runs_on_the_stand_in(tmp_path: Path) -> None:
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert [stage["outcome"] for stage in report["stages"]] == ["passed"] * 5
+
+
+@pytest.mark.parametrize("stand_in", ["emulated-cuda", "webgpu"])
+def test_a_stand_in_that_cannot_be_had_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], stand_in: str
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    assert main([f"--{stand_in}", "--json", str(tmp_path / "r.json")]) == 2
+
+    lacking = {"emulated-cuda": "gcc, nm are not installed", "webgpu": "unshare is not installed"}[stand_in]
+    assert capsys.readouterr().err == f"scripts/gpu: {lacking}\n"
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None or shutil.which("nm") is None, reason="needs gcc and nm")
+def test_emulated_libraries_have_what_a_provider_calls(tmp_path: Path) -> None:
+    source, provider = tmp_path / "provider.c", tmp_path / "provider.so"
+    source.write_text(
+        "int cudaGetDeviceCount(int *);\n"
+        'const char cudnn[] = "\\0cudnnSetStream";\n'
+        "int devices(void) { int count = 0; cudaGetDeviceCount(&count); return count; }\n"
+    )
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", provider, source], check=True)  # noqa: S603, S607 - the compiler
+
+    make_emulated_libraries([provider], ["libcudart.so.13", "libc.so.6"], tmp_path / "libraries")
+
+    assert sorted(path.name for path in (tmp_path / "libraries").iterdir()) == ["libcudart.so.13", "libcudnn.so.9"]
+    count = ctypes.c_int()
+    assert ctypes.CDLL(str(tmp_path / "libraries" / "libcudart.so.13")).cudaGetDeviceCount(ctypes.byref(count)) == 0
+    assert count.value == 1
+    assert hasattr(ctypes.CDLL(str(tmp_path / "libraries" / "libcudnn.so.9")), "cudnnSetStream")
 
 
 def test_wrong_use_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from gpu_suite import results
 from gpu_suite.copies import count_copies, host_operators
+from gpu_suite.environment import Environment
+from gpu_suite.expected import STAND_IN
 from gpu_suite.page import page, worst, write_report
 from gpu_suite.runner import StageReport, run_stages
 from gpu_suite.stage_table import STAGES, Stage
@@ -30,7 +32,7 @@ def result(name: str, status: str = "passed", reason: str = "") -> str:
 
 
 def run(tmp_path: Path, *stages: Stage, seconds: float = 60) -> list[StageReport]:
-    environment = {**os.environ, "PYTHONPATH": str(TESTS)}
+    environment = Environment({**os.environ, "PYTHONPATH": str(TESTS)})
     return run_stages(stages, environment, tmp_path, seconds=seconds, write=lambda _: None)
 
 
@@ -82,7 +84,8 @@ def test_results_are_written_while_a_stage_runs(tmp_path: Path) -> None:
         seen.append([len(report.rows) for report in reports])
 
     code = result("one") + "import time; time.sleep(3);" + result("two")
-    run_stages([stage("s", code)], {**os.environ, "PYTHONPATH": str(TESTS)}, tmp_path, seconds=60, write=write)
+    environment = Environment({**os.environ, "PYTHONPATH": str(TESTS)})
+    run_stages([stage("s", code)], environment, tmp_path, seconds=60, write=write)
 
     assert seen[0] == [1]
     assert seen[-1] == [2]
@@ -108,11 +111,30 @@ def test_the_report_is_json_and_a_page(tmp_path: Path) -> None:
     assert document["outcome"] == "failed"
     assert document["stages"][0]["rows"] == rows
     text = (tmp_path / "out.md").read_text()
-    assert "| Recurrent nets | failed | 2.5 | 0 | 1 | 0 | 1 | c failed |" in text
+    assert "| Recurrent nets | failed | 2.5 | 0 | 1 | 0 | 0 | 1 | c failed |" in text
     assert "| a\\|b | measured | 1.235 |  |" in text
     assert "| c | failed |  | two lines |" in text
     assert next(iter(page({}, []))) == "# caffe2-bridge on CUDA"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.json", "out.md"]
+
+
+def test_failures_of_a_stand_in_are_expected_strictly(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    rows = tmp_path / "rows"
+    monkeypatch.setenv(results.VARIABLE, str(rows))
+    monkeypatch.setenv(STAND_IN, "emulated-cuda")
+    listed = "tests/end_to_end/test_runtime_gpu.py::test_golden_models[lstm]"
+
+    found = [
+        results.record(name, status)
+        for name in (listed, "another", "first run")
+        for status in ("failed", "passed", "measured")
+    ]
+
+    assert found == [True, False, True, False, True, True, True, False, True]
+    assert [row["status"] for row in results.read(rows)[:2]] == ["expected", "failed"]
+    assert results.read(rows)[1]["reason"] == "it passes, and was expected to fail: kernels compute nothing"
+    monkeypatch.setenv(STAND_IN, "")
+    assert not results.record(listed, "failed")
 
 
 def test_all_stages_fit_into_nine_minutes() -> None:
