@@ -18,7 +18,14 @@ from caffe2_frontend.emit.subgraphs import Body
 from caffe2_frontend.interop.constants import is_part_of_zeros
 from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.options import NO_LENGTHS
-from caffe2_frontend.recurrent.padding import count_valid, freeze_cell_state, mask_padding, steps_int32, valid_steps
+from caffe2_frontend.recurrent.padding import (
+    count_valid,
+    counts_steps,
+    freeze_cell_state,
+    mask_padding,
+    steps_int32,
+    valid_steps,
+)
 
 # In the metadata of sequence lengths: all are T.
 ALL_STEPS: Final = "caffe2_bridge.all_steps"
@@ -109,7 +116,7 @@ def emit_fused(
     full = cell.lengths is None or op.lowering.full_lengths
     lengths = None if full or cell.lengths is None else _as_int32(op, cell.lengths)
     valid = valid_steps(op, lengths, steps) if masked and lengths is not None else None
-    if valid is not None and not isinstance(steps, int):
+    if valid is not None and counts_steps(op, steps):
         lengths = count_valid(op, valid)
     elif lengths is not None:
         lengths = _clipped(op, lengths, steps)
@@ -137,7 +144,7 @@ def emit_fused(
             finals = tuple(_unless_empty(op, steps, a, b) for a, b in zip(finals, starts, strict=True))
         results = [Fused(y if i == 0 else None, last) for i, last in enumerate(finals)]
     elif valid is not None:
-        results = [Fused(*pair) for pair in mask_padding(op, cell, y, finals, initial, lengths, valid)]
+        results = [Fused(*pair) for pair in mask_padding(op, cell, y, finals, initial, lengths, valid, steps)]
     else:
         results = _with_padding(op, cell, y, finals, initial, lengths, steps)
     return dict(zip(cell.states, results, strict=True))

@@ -33,6 +33,11 @@ def valid_steps(op: Op, lengths: Value, steps: Size) -> Value:
     return unsqueeze(op, op.emit("Less", unsqueeze(op, number, [1]), lengths), [2])
 
 
+def counts_steps(op: Op, steps: Size) -> bool:
+    """Whether steps are counted by their flags: T is not known, and the form is not that of other runtimes."""
+    return not isinstance(steps, int) and op.lowering.recurrent != "portable"
+
+
 def count_valid(op: Op, valid: Value) -> Value:
     """Clip lengths to [0, T], int32 [N], by counting: T is computed on the host, and would be copied to a GPU."""
     return _count(op, op.emit("Squeeze", valid, op.const([2], np.int64)), [0])
@@ -55,7 +60,14 @@ def freeze_cell_state(op: Op, x: Value, weight: Value, valid: Value, width: int)
 
 
 def mask_padding(
-    op: Op, cell: Cell[Value], y: Value, finals: Sequence[Value], initial: Sequence[Value], lengths: Value, valid: Value
+    op: Op,
+    cell: Cell[Value],
+    y: Value,
+    finals: Sequence[Value],
+    initial: Sequence[Value],
+    lengths: Value,
+    valid: Value,
+    steps: Size,
 ) -> list[tuple[Value | None, Value]]:
     """Set the states after the end of rows as Caffe2 does: zeros with ``drop``, also as the final state, else the last.
 
@@ -67,14 +79,18 @@ def mask_padding(
         initial: the states before the first step, [1, N, H].
         lengths: int32 [N], from 0 to T.
         valid: whether each step is within the length of each row, bool [T, N, 1].
+        steps: T.
 
     Returns:
         For each state its rows of all steps, None for c, and the final one.
     """
     if cell.drop:
         zero = op.const(0.0, y)
-        past = _count(op, op.emit("Not", valid), [0, 2])
-        whole = unsqueeze(op, op.emit("Equal", past, op.const(0, np.int32)), [1])
+        if counts_steps(op, steps):
+            whole = op.emit("Equal", _count(op, op.emit("Not", valid), [0, 2]), op.const(0, np.int32))
+        else:
+            whole = op.emit("Equal", lengths, steps_int32(op, steps))
+        whole = unsqueeze(op, whole, [1])
         lasts = [op.emit("Where", whole, final, zero) for final in finals]
         rows = op.emit("Where", valid, y, zero)
     else:
@@ -84,8 +100,10 @@ def mask_padding(
         assert isinstance(width, int)
         index = op.emit("Expand", index, op.const([1, 1, width], np.int64))
         last = op.emit("GatherElements", states, index, axis=0)
-        some = unsqueeze(op, op.emit("Greater", lengths, op.const(0, np.int32)), [1])
-        lasts = [last, *(op.emit("Where", some, c, start) for c, start in zip(finals[1:], initial[1:], strict=True))]
+        lasts = [last, *finals[1:]]
+        if steps == 0 or counts_steps(op, steps):  # without steps, onnxruntime outputs zeros for c
+            some = unsqueeze(op, op.emit("Greater", lengths, op.const(0, np.int32)), [1])
+            lasts[1:] = [op.emit("Where", some, c, c0) for c, c0 in zip(finals[1:], initial[1:], strict=True)]
         rows = op.emit("Where", valid, y, last)
     return [(rows if i == 0 else None, last) for i, last in enumerate(lasts)]
 
