@@ -8,9 +8,11 @@ from caffe2_bridge.netdef.views import ArgumentError, NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_bridge.schemas import operator_schema
 from caffe2_bridge.ssa.effects import NetEffects, analyse
+from caffe2_bridge.ssa.objects import INDEX_TYPES
 from caffe2_torch.evaluation.program import Program, ProgramStep
 from caffe2_torch.ops import find_function
 
+_INDEX_TYPES = INDEX_TYPES | {"IndexLoad"}
 _HINT = "choose outputs that do not need it: to_torch(model, outputs=[NAME])"
 
 
@@ -36,6 +38,8 @@ def _step(view: OpView, here: Location, findings: list[Diagnostic]) -> ProgramSt
     function = None if view.proto.domain else find_function(view.type)
     if function is None:
         reason = f"operator {view.type!r} has no conversion to PyTorch"
+        if view.type in _INDEX_TYPES:
+            reason += ": an index numbers keys, mostly texts, which PyTorch has no tensors of"
         findings.append(Diagnostic("unknown-operator", reason, here, hint=_HINT))
         return None
     schema = operator_schema(view.type)

@@ -158,6 +158,19 @@ def test_all_operators_without_a_conversion_are_reported() -> None:
     assert to_torch(model(*ops), outputs=["r"])(X).tolist() == [[1.0, 0.0, 3.0]]
 
 
+def test_an_index_is_refused_for_its_texts() -> None:
+    ops = [
+        operator("StringIndexCreate", [], ["index"]),
+        operator("IndexLoad", ["index", "keys"], ["index"]),
+        operator("IndexGet", ["index", "x"], ["y"]),
+    ]
+    with pytest.raises(ConversionError) as caught:
+        to_torch(model(*ops))
+    found = [finding for finding in caught.value.errors if finding.code == "unknown-operator"]
+    assert [finding.location.index for finding in found] == [0, 1, 2]
+    assert all("mostly texts, which PyTorch has no tensors of" in finding.reason for finding in found)
+
+
 def test_errors_name_the_operator() -> None:
     with pytest.raises(RunError, match=r"^n\[0\] FC: .* do not fit together"):
         to_torch(fully_connected())(X[:, :2])
