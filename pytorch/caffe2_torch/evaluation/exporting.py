@@ -87,7 +87,7 @@ def export_loop(op: Op, condition: str, test: Body | None, body: Body) -> None:
     names = [*carried, *(name for name in bodies.tensors if name not in carried)]
 
     def goes_on(*values: torch.Tensor) -> torch.Tensor:
-        return truth(dict(zip(names, values, strict=True))[condition])
+        return truth(dict(zip(names, values, strict=True))[condition]).clone()
 
     def iterate(*values: torch.Tensor) -> tuple[torch.Tensor, ...]:
         blobs = bodies.run(body, dict(zip(names, values, strict=True)))
