@@ -78,9 +78,9 @@ def _page(known: Stored) -> Iterator[str]:
     yield ""
     yield (
         "Cases recorded from real Caffe2, each exported for the runtime (`--for`), run there and compared. A cell says"
-        " how many of the cases tried are equal; **wrong** are those that give other values without a word. The others are"
-        " refused by the export (`target-lacks`), or not loaded or not run by the runtime. `validate --against RUNTIME`"
-        " compares your model."
+        " how many of the cases tried are equal; **wrong** are those that give other values without a word. The others"
+        " are refused by the export (`target-lacks`), or not loaded or not run by the runtime. `validate"
+        " --against RUNTIME` compares your model."
     )
     yield ""
     yield "| runtime | version | run on | operators with all cases equal | cases equal | cases wrong |"
