@@ -111,7 +111,7 @@ def test_int8_parameters_have_their_scales_in_the_source(tmp_path: Path) -> None
     text = (tmp_path / "model.py").read_text()
     assert "q = quantize(x, 0.1, 3)\n" in text
     assert "y = multiply_quantized(q, Quantized(self.w, 0.3, 2), self.b, 0.5, 7)\n        return y.data\n" in text
-    assert "y: uint8 [1, 2], the data of an Int8 tensor: 0.5 * (data - 7)" in text
+    assert "y: uint8 [1, 2], Int8 of scale 0.5 and zero point 7" in text
 
 
 def test_source_holds_what_it_calls(tmp_path: Path) -> None:

@@ -126,8 +126,8 @@ def module_text(
     body += ["", "Inputs (shapes are those of the recorded example):"]
     body += [f"    {quoted(blob)}: {_kind(value)}" for blob, (_, value) in inputs.items()] or ["    none"]
     body += ["", "Outputs:", *(f"    {quoted(blob)}: {_kind(value)}" for blob, value in outputs.items())]
-    body += ['"""', ""]
-    body += [f"inputs = {_names(inputs)}", f"outputs = {_names(outputs)}", ""]
+    written += [*indented([*body, '"""']), ""]
+    body = [f"inputs = {_names(inputs)}", f"outputs = {_names(outputs)}", ""]
     if state.lines:
         body += ["def __init__(self):", *indented(["super().__init__()", *state.lines]), ""]
     variables = ", ".join(["self", *(variable for variable, _ in inputs.values())])
@@ -148,5 +148,5 @@ def _names(blobs: Mapping[str, object]) -> str:
 
 def _kind(value: torch.Tensor | Quantized) -> str:
     if isinstance(value, Quantized):
-        return f"{_kind(value.data)}, the data of an Int8 tensor: {exact(value.scale)} * (data - {value.zero_point})"
+        return f"{_kind(value.data)}, Int8 of scale {exact(value.scale)} and zero point {value.zero_point}"
     return f"{str(value.dtype).removeprefix('torch.')} {list(value.shape)}"
