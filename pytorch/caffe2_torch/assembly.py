@@ -9,10 +9,10 @@ from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_bridge.schemas import operator_schema
 from caffe2_bridge.ssa.effects import NetEffects, analyse
 from caffe2_bridge.ssa.objects import INDEX_TYPES
+from caffe2_bridge.unsupported_types import unsupported_reasons
 from caffe2_torch.evaluation.program import Program, ProgramStep
 from caffe2_torch.ops import find_function
 
-_INDEX_TYPES = INDEX_TYPES | {"IndexLoad"}
 _HINT = "choose outputs that do not need it: to_torch(model, outputs=[NAME])"
 
 
@@ -37,9 +37,8 @@ def _compile(net: NetDef, location: Location, effects: NetEffects, findings: lis
 def _step(view: OpView, here: Location, findings: list[Diagnostic]) -> ProgramStep | None:
     function = None if view.proto.domain else find_function(view.type)
     if function is None:
-        reason = f"operator {view.type!r} has no conversion to PyTorch"
-        if view.type in _INDEX_TYPES:
-            reason += ": an index numbers keys, mostly texts, which PyTorch has no tensors of"
+        why = _reason(view.type)
+        reason = f"operator {view.type!r} has no conversion to PyTorch" + (f": {why}" if why else "")
         findings.append(Diagnostic("unknown-operator", reason, here, hint=_HINT))
         return None
     schema = operator_schema(view.type)
@@ -59,6 +58,15 @@ def _step(view: OpView, here: Location, findings: list[Diagnostic]) -> ProgramSt
         findings.append(Diagnostic("invalid-argument", str(error), here))
         return None
     return ProgramStep(view, function, here, control, bodies)
+
+
+def _reason(op_type: str) -> str:
+    """Return why PyTorch has nothing for an operator type; empty if it might."""
+    if op_type in INDEX_TYPES or op_type.startswith("Index"):
+        return "an index numbers keys, mostly texts, which PyTorch has no tensors of"
+    if "Gradient" in op_type or op_type.endswith("Grad"):
+        return "gradients are PyTorch's own"
+    return unsupported_reasons().get(op_type, "")
 
 
 def _last_reads(effects: NetEffects) -> dict[int, list[str]]:

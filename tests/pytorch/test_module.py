@@ -193,3 +193,19 @@ def test_a_table_of_one_fused_row_is_read() -> None:
     row = np.concatenate([np.array([1, 2, 3], np.uint8), np.array([2.0, 0.5], np.float32).view(np.uint8)])
     module = to_torch(model(operator("Fused8BitRowwiseQuantizedToFloat", ["x"], ["y"])))
     assert module(row[None]).tolist() == [[2.5, 4.5, 6.5]]
+
+
+@pytest.mark.parametrize(
+    ("op_type", "inputs", "reason"),
+    [
+        ("IndexGet", ["x", "x"], "an index numbers keys"),
+        ("DequeueBlobs", ["x"], "it moves blobs through a queue, which is not a tensor"),
+        ("MapToKeyValue", ["x"], "a map is not a tensor"),
+    ],
+)
+def test_what_is_not_a_tensor_is_refused_with_its_reason(op_type: str, inputs: list[str], reason: str) -> None:
+    from caffe2_torch import to_torch
+
+    net = NetDef(external_input=["x"], external_output=["y"], op=[operator(op_type, inputs, ["y"])])
+    with pytest.raises(ConversionError, match=f"operator '{op_type}' has no conversion to PyTorch: {reason}"):
+        to_torch(net)
