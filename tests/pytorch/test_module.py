@@ -199,7 +199,7 @@ def test_a_table_of_one_fused_row_is_read() -> None:
     ("op_type", "inputs", "reason"),
     [
         ("IndexGet", ["x", "x"], "an index numbers keys"),
-        ("DequeueBlobs", ["x"], "it moves blobs through a queue, which is not a tensor"),
+        ("TensorVectorSize", ["x"], "it moves blobs through a queue, which is not a tensor"),
         ("MapToKeyValue", ["x"], "a map is not a tensor"),
     ],
 )
