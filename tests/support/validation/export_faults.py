@@ -53,7 +53,7 @@ def without_cells(model: Model) -> Model:
 
 
 def export(model: Model, case: Case, form: str) -> onnx.ModelProto:
-    return Forms(model, inputs=case.inputs, recurrent=form).graph
+    return Forms(model, inputs=case.inputs, export={"recurrent": form}).graph
 
 
 def _nets() -> Iterator[ExportFault]:

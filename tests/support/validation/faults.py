@@ -50,7 +50,7 @@ def every_fault() -> list[Fault]:
 
 
 def case_of(model: Model, form: str = "auto") -> Case:
-    return make_cases(Forms(model, recurrent=form).graph, model, sizes=[SIZE])[0]
+    return make_cases(Forms(model, export={"recurrent": form}).graph, model, sizes=[SIZE])[0]
 
 
 def with_weight(model: Model, name: str, change: Callable[[Any], Any]) -> Model:

@@ -53,7 +53,7 @@ def test_real_caffe2_names_it_too(fault: Fault) -> None:
 @pytest.mark.parametrize("name", ["lstm", "gru", "attention_regular", "control_while_if", "lstm_two_layers"])
 @pytest.mark.parametrize("form", ["auto", "scan", "loop"])
 def test_a_right_export_never_diverges(name: str, form: str) -> None:
-    forms = Forms(load(MODELS / name), recurrent=form)
+    forms = Forms(load(MODELS / name), export={"recurrent": form})
     case = case_of(load(MODELS / name))
     reference = Side("net", find_runtime("workspace"), forms.net)
     for runtime in map(find_runtime, ("onnxruntime-cpu", "onnx-reference")):
@@ -66,7 +66,10 @@ def test_an_export_of_a_bad_net_names_the_place_in_the_good_one() -> None:
     weight = next(name for name in good.params if name.endswith("i2h_w"))
     bad = with_weight(good, weight, lambda array: array * 1.5)
     report = validate(
-        good, other=Forms(bad, recurrent="scan").graph, runtimes=("workspace", "onnxruntime-cpu"), lockstep=True
+        good,
+        other=Forms(bad, export={"recurrent": "scan"}).graph,
+        runtimes=("workspace", "onnxruntime-cpu"),
+        lockstep=True,
     )
     assert report.divergences[0].operator.endswith("[0] FC")
     assert report.divergences[0].blob.endswith("i2h")
@@ -75,7 +78,7 @@ def test_an_export_of_a_bad_net_names_the_place_in_the_good_one() -> None:
 @pytest.mark.parametrize("fault", [f for f in FAULTS if f.name.startswith(("weight", "gates"))], ids=lambda f: f.name)
 def test_between_a_net_and_an_export_the_operator_is_named_too(fault: Fault) -> None:
     runtime, other = find_runtime("workspace"), find_runtime("onnxruntime-cpu")
-    export = Forms(fault.bad, recurrent="scan").graph
+    export = Forms(fault.bad, export={"recurrent": "scan"}).graph
     found = lock_step(Side("net", runtime, fault.good), Side("export", other, export), fault.case)
     check(fault, found)
     assert found is not None
