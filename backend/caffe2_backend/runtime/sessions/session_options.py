@@ -25,8 +25,9 @@ class SessionOptions:
         spinning: whether idle threads wait busily for work; if not, a waiting process takes no processor time.
         cuda: options of onnxruntime's CUDA provider, by its own names, such as ``{"gpu_mem_limit": "2147483648"}``.
         cuda_graphs: whether runs of one combination of shapes are recorded once and replayed as a CUDA graph. Each
-            combination keeps its buffers on the GPU, so use it for few shapes. A model with control flow, or of which
-            something runs on the host, runs without, with a warning.
+            combination is converted, up to 64 steps of a recurrent net unrolled, and keeps its buffers on the GPU, so
+            use it for few shapes. A model with control flow, or of which something runs on the host, runs without, with
+            a warning.
         providers: execution providers to try first, each a name or a pair of name and options, such as
             ``"TensorrtExecutionProvider"``; operators that they do not support run on the device's own provider.
         stand_in: a device that runs operators of another, such as ``{"cuda:0": "cpu"}``, to test plans for devices
