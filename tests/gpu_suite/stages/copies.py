@@ -29,7 +29,7 @@ Arrays = Mapping[str, np.ndarray[Any, Any]]
 def main() -> int:
     """Record the copies of each net; 1 if one copies, and none is predicted: the page says what is left to do."""
     good = True
-    errors: tuple[type[Exception], ...] = (BridgeError, *failures())
+    refused: tuple[type[Exception], ...] = (BridgeError, *failures())
     for name, model, inputs in _nets():
         try:
             described = {key: (str(value.dtype), [None] * value.ndim) for key, value in inputs.items()}
@@ -37,7 +37,7 @@ def main() -> int:
             predicted = place_graph(ir.from_proto(converted)).copies
             with tempfile.TemporaryDirectory() as folder:
                 events = profile(converted.SerializeToString(), inputs, Path(folder))
-        except errors as error:
+        except refused as error:
             good &= record(f"copies in {name}", "failed", reason=str(error))
             continue
         copies = count_copies(events)

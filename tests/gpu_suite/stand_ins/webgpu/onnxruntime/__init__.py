@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-import onnxruntime_ep_webgpu  # type: ignore[import-not-found] # in the stand-in's environment alone
+import onnxruntime_ep_webgpu
 from gpu_suite.stand_ins.renamed import CUDA, install_driver, is_cuda, real_library, rename
 
 _WEBGPU: Final = "WebGpuExecutionProvider"
