@@ -46,7 +46,7 @@ def record(module: NetModule, program: Program, inputs: Mapping[str, Any]) -> Re
         step.function = _noting(found, step, function)
     try:
         with torch.no_grad():
-            found.outputs = module.eval().run(inputs)
+            found.outputs = module.eval().run(inputs, module.outputs)  # each by its operator
     finally:
         for step, function in originals:
             step.function = function
