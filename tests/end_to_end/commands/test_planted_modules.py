@@ -50,6 +50,7 @@ WORDS = {
     "export": ("zoo/relu", "--input", "x=float32[N,3]", "-o", "relu.onnx"),
     "import": ("x.onnx", "-o", "imported"),
     "ops": (),
+    "package": ("zoo/relu", "--input", "x=float32[N,3]", "--for", "web", "-o", "served", "--name", "relu"),
     "profile": ("zoo/relu", "-o", "profile.html"),
     "python": (
         "--caffe2",
