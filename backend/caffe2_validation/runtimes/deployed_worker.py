@@ -152,6 +152,9 @@ class Server:
             return {}, {}
         outputs = header["outputs"]
         found = self.models[header["key"]](values, outputs)
+        for name, value in zip(outputs, found, strict=True):
+            if value is None:  # OpenCV, of a tensor without elements
+                raise FeedError(f"the runtime gives no value of output {name!r}")
         return {}, {name: np.asarray(value) for name, value in zip(outputs, found, strict=True)}
 
 

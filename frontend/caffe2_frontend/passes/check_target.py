@@ -42,8 +42,11 @@ def _reasons(node: ir.Node, target: Target) -> Iterator[str]:
     kind = standard_type(node) or f"{node.domain}.{node.op_type}"
     made_of = node.metadata_props.get(LOCATION_KEY)
     what = kind + (f" (of {made_of})" if made_of else "")
-    if kind in target.lacks:
-        yield f"{target.name} does not take {what}: {target.lacks[kind]}"
+    first = node.inputs[0] if node.inputs else None
+    of_type = f"{kind} of {first.dtype.name.lower()}" if first is not None and first.dtype is not None else kind
+    lacking = target.lacks.get(kind) or target.lacks.get(of_type)
+    if lacking:
+        yield f"{target.name} does not take {what}: {lacking}"
     elif target.only is not None and kind not in target.only:
         yield f"{target.name} does not take {what}"
     for index in target.constants.get(kind, ()):

@@ -12,8 +12,8 @@ _BODY: Final = "its importer does not read operators with bodies as they are exp
 
 OPENCV: Final = Target(
     "opencv",
-    "run: recorded recurrent and control cases, in 5.0.0",
+    "run: recorded cases, in 5.0.0",
     recurrent="portable",
     lacks=dict.fromkeys(("If", "Loop", "Scan"), _BODY),
-    dtypes=frozenset({ir.DataType.STRING}),
+    dtypes=frozenset({ir.DataType.STRING, ir.DataType.FLOAT16}),
 )

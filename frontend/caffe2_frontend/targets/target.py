@@ -22,8 +22,8 @@ class Target:
         recurrent: the form of recurrent nets.
         scans: whether the form ``portable`` has a Scan where it has a Loop for others.
         only: the operators that it has; None where ``lacks`` lists those that it does not have.
-        lacks: operators that it does not have, or not as they are exported, with the reason. An LSTM, a GRU or an
-            ``RNN of Relu`` there becomes a loop.
+        lacks: operators that it does not have, or not as they are exported, with the reason; ``Add of uint8`` is one
+            whose first operand has that type. An LSTM, a GRU or an ``RNN of Relu`` there becomes a loop.
         constants: for operators, the indices of inputs that must be constants.
         dtypes: element types that it does not have.
     """

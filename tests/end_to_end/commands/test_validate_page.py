@@ -309,7 +309,7 @@ def test_the_site_of_a_fleet(browser: Browser, tmp_path: Path) -> None:
     open_page(browser, tmp_path / "trends.html", (tmp_path / "trends.html").read_text("utf-8"))
     assert browser.js("document.querySelector('h1').textContent").startswith("1 worse, 0 better")
     assert browser.js(cells.format("worse"))[:3] == ["zoo/0", "agree", "disagree"]
-    assert browser.js("document.querySelectorAll('#counts tbody tr').length") == 5
+    assert browser.js("document.querySelectorAll('#counts tbody tr').length") == 6
 
 
 def test_the_page_has_what_is_needed_to_repeat_it(report: ValidationReport) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import onnx
 import pytest
 from click.testing import CliRunner
+from conformance.recording import operator
 from support.paths import MODELS
 
 import caffe2_bridge as c2
 from caffe2_backend.admission import load_proto
 from caffe2_bridge.diagnostics import ConversionError, OptionError
+from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_cli.commands import main
 from caffe2_frontend import ExportOptions, to_onnx
 
@@ -54,6 +56,28 @@ def test_all_that_a_target_lacks_is_reported() -> None:
 def test_scans_of_openvino_are_refused() -> None:
     with pytest.raises(ConversionError, match="openvino does not take Scan"):
         to_onnx(LSTM, target="openvino", recurrent="scan")
+
+
+def test_tract_has_scans_and_no_rnn_of_relu() -> None:
+    kinds = {node.op_type for node in to_onnx(LSTM, target="tract").graph.node}
+    assert "Scan" in kinds
+    assert not kinds & {"If", "Loop"}
+    relu = to_onnx(c2.load(MODELS / "basic_rnn_relu"), target="tract")
+    assert not any(node.op_type == "RNN" for node in relu.graph.node)
+    tanh = to_onnx(c2.load(MODELS / "basic_rnn_tanh"), target="tract")
+    assert any(node.op_type == "RNN" for node in tanh.graph.node)
+
+
+def test_what_a_target_lacks_of_one_type_is_refused_of_that_type() -> None:
+    def export(kind: str, dtype: str) -> onnx.ModelProto:
+        net = NetDef(name="n", op=[operator(kind, ["x"], ["y"])], external_input=["x"], external_output=["y"])
+        return to_onnx(net, inputs={"x": (dtype, ["N", 8])}, target="openvino")
+
+    assert export("Tanh", "float32").graph.node
+    with pytest.raises(ConversionError, match=r"openvino does not take BitShift .*: its arithmetic of bytes saturates"):
+        export("Fused4BitRowwiseQuantizedToFloat", "uint8")
+    with pytest.raises(ConversionError, match=r"openvino has no double tensors"):
+        export("FloatToFused4BitRowwiseQuantized", "float32")
 
 
 @pytest.mark.parametrize("name", ["caffe", "onnxruntime-1.7", "onnxruntime-2.0", ""])
