@@ -144,8 +144,10 @@ def planned(options: SessionOptions, model: ir.Model, device: str) -> SessionOpt
 
 def _bytes_computed(model: ir.Model) -> int:
     """Return the bytes of all values of static shapes that the main graph computes."""
+    import onnx_ir as ir
+
     values = [value for node in model.graph for value in node.outputs]
-    pairs = [(value.dtype, static_shape(value)) for value in values]
+    pairs = [(value.dtype, static_shape(value)) for value in values if value.dtype not in (None, ir.DataType.STRING)]
     return sum(int(dtype.itemsize * prod(shape)) for dtype, shape in pairs if dtype is not None and shape is not None)
 
 

@@ -252,12 +252,20 @@ def row_updates(net: NetDef, location: Location) -> Parts | None:
 
 
 def _lookups(ops: Sequence[OpView], effects: NetEffects, last: Collection[int]) -> Iterator[tuple[OpView, Form]]:
-    """Yield the lookups that can run before all operators but those that run last."""
+    """Yield the lookups that can run before all operators but those that run last.
+
+    A table that onnxruntime updates stays where it is: a loop would need a copy of it in every run.
+    """
+    kept: set[str] = set()
+    for op in ops:
+        if op.index not in last:
+            kept.update((*effects.ops[op.index].changed, *effects.ops[op.index].mutates))
     touched: set[str] = set()
     changed: set[str] = set()
     for op in ops:
         form, effect = form_of(op, LOOKUPS), effects.ops[op.index]
-        if form is not None and changed.isdisjoint(op.inputs) and touched.isdisjoint(op.outputs):
+        free = changed.isdisjoint(op.inputs) and touched.isdisjoint(op.outputs)
+        if form is not None and free and op.inputs[form.table or 0] not in kept:
             yield op, form
         elif op.index not in last:
             touched.update(effect.touched)
