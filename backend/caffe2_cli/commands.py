@@ -28,7 +28,8 @@ COMMANDS: Final[Mapping[str, CommandEntry]] = {
     "ops": CommandEntry(f"{_ROOT}.ops", "List the Caffe2 operators that convert, by family."),
     "oracle": CommandEntry(f"{_ROOT}.oracle", "Real Caffe2, to compare with."),
     "package": CommandEntry(
-        f"{_ROOT}.package", "Write a folder that serves MODEL: ONNX, a server's configuration, a sample, and a card."
+        f"{_ROOT}.package",
+        "Write a folder that serves MODEL: its ONNX file, a server's configuration, a sample, and a card.",
     ),
     "profile": CommandEntry(f"{_ROOT}.profile", "Measure how long each operator of MODEL takes on onnxruntime."),
     "python": CommandEntry(f"{_ROOT}.python", "Run PROGRAM, a Python program that imports caffe2, on onnxruntime."),

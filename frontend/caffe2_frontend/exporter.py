@@ -51,7 +51,7 @@ def to_onnx(
         target: the runtime that the model is for: ``onnxruntime``, ``onnxruntime-1.N`` (1.8 or later),
             ``onnxruntime-web``, ``openvino``, ``tract``, ``opencv``, ``tensorrt`` or ``coreml``. It chooses the opset
             and the form of recurrent nets; what it does not have is an error.
-        opset: the ONNX opset of the result; default the target's, or the earliest from 17 to 20 that costs no node.
+        opset: the ONNX opset of the result; default the target's, 20 for onnxruntime.
         recurrent: the form of recurrent nets. ``auto`` (LSTM, GRU, RNN where provably equal and not slower, else Scan,
             else Loop), ``fused``, ``scan``, ``loop``, ``portable`` for runtimes other than onnxruntime (without If,
             Scan and ``sequence_lens``, for sequences of at least one step), ``gpu`` for onnxruntime's CUDA provider

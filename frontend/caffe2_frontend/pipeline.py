@@ -12,7 +12,7 @@ from caffe2_frontend.analysis import ANALYSIS
 from caffe2_frontend.passes.check_model import CheckModel
 from caffe2_frontend.passes.check_target import CheckTarget
 from caffe2_frontend.passes.convert_float16 import ConvertFloat16
-from caffe2_frontend.passes.convert_opset import ConvertOpset, LowerOpset
+from caffe2_frontend.passes.convert_opset import ConvertOpset
 from caffe2_frontend.passes.describe_model import DescribeModel
 from caffe2_frontend.passes.eliminate_dead_code import EliminateDeadCode
 from caffe2_frontend.passes.eliminate_redundancy import EliminateRedundancy
@@ -41,7 +41,6 @@ COMPLETION: Final[tuple[Pass[Export], ...]] = (
     SeparateSums(),
     SeparateQuotients(),
     ExpandSigmoids(),
-    LowerOpset(),
     ConvertOpset(),
     RaiseErrors(),
     ConvertFloat16(),
@@ -57,8 +56,8 @@ COMPLETION: Final[tuple[Pass[Export], ...]] = (
     DescribeModel(),
 )
 
-# For a model that is only run, here: no import reads origins, which take a tenth of the time, and any opset will do.
-_EXECUTION: Final = tuple(step for step in COMPLETION if not isinstance(step, RecordOrigins | LowerOpset))
+# For a model that is only run: no import reads origins, which take a tenth of the time.
+_EXECUTION: Final = tuple(step for step in COMPLETION if not isinstance(step, RecordOrigins))
 
 EXPORT: Final[tuple[Pass[Export], ...]] = (*ANALYSIS, *COMPLETION)
 

@@ -12,7 +12,10 @@ CHAR_RNN: Final = ROOT / "models" / "char_rnn"
 PACKAGES: Final = {
     "bridge": ROOT / "bridge" / "caffe2_bridge", "frontend": ROOT / "frontend" / "caffe2_frontend",
     "pytorch": ROOT / "pytorch" / "caffe2_torch",
-    **{name: ROOT / "backend" / f"caffe2_{name}" for name in ("backend", "validation", "compat", "fleet", "deploy", "cli")},
+    **{
+        name: ROOT / "backend" / f"caffe2_{name}"
+        for name in ("backend", "validation", "compat", "fleet", "deploy", "cli")
+    },
 }  # fmt: skip
 DATA: Final = SUPPORT / "data"
 CAFFE2_MODELS: Final = DATA / "caffe2_models"

@@ -31,10 +31,7 @@ from caffe2_cli.output.echo import echo
     help="The .onnx file to write; with --to torch, the folder.",
 )  # fmt: skip
 @options.outputs
-@click.option(
-    "--opset", type=int,
-    help="The ONNX opset of the result; default the target's, or the earliest from 17 to 20 that costs no node.",
-)  # fmt: skip
+@click.option("--opset", type=int, help="The ONNX opset of the result; default the target's, 20 for onnxruntime.")
 @options.target
 @options.recurrent
 @click.option(

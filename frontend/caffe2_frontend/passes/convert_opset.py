@@ -1,4 +1,4 @@
-"""Convert the model to the opset that the caller asked for, or to the earliest one that says it as shortly."""
+"""Convert the model to the opset that the caller asked for."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from caffe2_bridge.passes import FunctionalPass
 from caffe2_frontend.interop.files.strip_weights import without_weights
 from caffe2_frontend.interop.inference.varying_ranks import declare_stand_ins, mark_varying_ranks
 from caffe2_frontend.opsets import InexpressibleError, downgrade
-from caffe2_frontend.state import WORKING_OPSET, Export
+from caffe2_frontend.state import Export
 
 logger = logging.getLogger(__name__)
 
@@ -29,43 +29,6 @@ _FAILURES = (
 )
 
 
-# Opset 17, and IR version 8 that goes with it, are taken by onnxruntime from 1.12 on and by most other runtimes; opset
-# 20 by onnxruntime from 1.17 on.
-_EARLIEST = 17
-
-
-class LowerOpset(FunctionalPass[Export]):
-    """Convert a model whose opset nobody chose to the earliest one, from 17 on, that costs no node.
-
-    ::
-
-        ReduceSum, LSTM (opset 20) => ReduceSum, LSTM (opset 17)
-        Gelu            (opset 20) => Gelu            (opset 20), which 17 says in five nodes
-    """
-
-    requires: ClassVar[frozenset[str]] = frozenset({"graph"})
-    ensures: ClassVar[frozenset[str]] = frozenset({"opset"})
-
-    def __call__(self, state: Export) -> Export:
-        """Return the state with a converted model, where an earlier opset has as few nodes."""
-        if state.model is None or state.options.opset is not None or state.foreign:
-            return state
-        nodes = _count_nodes(state.model)
-        for opset in range(_EARLIEST, WORKING_OPSET):
-            try:
-                model = _converted(state.model, opset, state.working_opset)
-            except InexpressibleError:
-                continue
-            if _count_nodes(model) <= nodes:
-                mark_varying_ranks(state.model, model)
-                return replace(state, model=model, opset=opset)
-        return state
-
-
-def _count_nodes(model: ir.Model) -> int:
-    return sum(1 for graph in model.graphs() for _ in graph)
-
-
 class ConvertOpset(FunctionalPass[Export]):
     """Convert the model from the working opset to another with ONNX's converters, and report what they cannot do."""
 
@@ -73,8 +36,8 @@ class ConvertOpset(FunctionalPass[Export]):
     ensures: ClassVar[frozenset[str]] = frozenset({"opset"})
 
     def __call__(self, state: Export) -> Export:
-        """Return the state with a converted model, unless the caller chose none or the working one."""
-        if state.options.opset is None or state.opset == state.working_opset or state.model is None:
+        """Return the state with a converted model, unless the caller wants the working opset."""
+        if state.opset == state.working_opset or state.model is None:
             return state
         try:
             model = _converted(state.model, state.opset, state.working_opset)

@@ -55,7 +55,7 @@ def test_export_with_nothing_but_a_target(small: Path, tmp_path: Path) -> None:
     assert [v.name for v in model.graph.input] == ["x"]
     assert [v.name for v in model.graph.output] == ["y"]
     assert dims(model.graph.input[0]) == ["N", 3]
-    assert [o.version for o in model.opset_import] == [17]
+    assert [o.version for o in model.opset_import] == [20]
 
 
 def test_export_with_inputs_outputs_and_opset(small: Path, tmp_path: Path) -> None:

@@ -1,4 +1,7 @@
-"""Folders that serve a model: what is in them, that servers' schemas take it, and that the samples hold."""
+"""Folders that serve a model: what is in them, that servers' schemas take it, and that the samples hold.
+
+Modules: layouts, requests.
+"""
 
 from __future__ import annotations
 

@@ -7,13 +7,11 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from conformance.recording import operator
 from support import cells
 from support.netdef_interpreter import run_net
 
 from caffe2_backend.runtime.sessions.session import Session
 from caffe2_bridge.diagnostics import ConversionError, OptionError
-from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend import to_onnx
 
 CELL = cells.lstm(projection="inside", forget="argument")
@@ -60,14 +58,6 @@ def test_each_opset_runs_and_is_right(opset: int, form: str) -> None:
     blobs = run_net(CELL.net(), {**CELL.weights, **inputs})
     for name, value in Session(model.SerializeToString(), threads=1).run(inputs).items():
         np.testing.assert_allclose(value, blobs[name], rtol=1e-4, atol=2e-6, err_msg=name)
-
-
-def test_the_default_is_the_earliest_that_costs_no_node() -> None:
-    for kind, opset in {"Tanh": 17, "Mish": 18, "Gelu": 20}.items():
-        net = NetDef(op=[operator(kind, ["x"], ["y"])], external_input=["x"], external_output=["y"])
-        model = to_onnx(net, inputs={"x": ("float32", ["N", 3])})
-        assert (kind, model.opset_import[0].version, model.ir_version) == (kind, opset, MIN_IR[opset])
-        assert [node.op_type for node in model.graph.node] == [kind]
 
 
 def test_the_names_and_dims_of_inputs_and_outputs_stay() -> None:

@@ -40,7 +40,7 @@ def refusal(init_net: NetDef | None, *ops: OperatorDef) -> ConversionError:
 def test_a_frozen_index_is_a_label_encoder() -> None:
     model = export([ASK], {"keys": ("string", ("N", 2))}, init(LOAD, FREEZE))
     assert [*node_types(model.graph)] == ["LabelEncoder"]
-    assert {entry.domain: entry.version for entry in model.opset_import} == {"": 17, "ai.onnx.ml": 2}
+    assert {entry.domain: entry.version for entry in model.opset_import} == {"": 20, "ai.onnx.ml": 2}
     assert dims(model) == ["N", 2]
     (ids,) = run(model, {"keys": texts(["a", "<unk>"], ["é", "b"])})
     np.testing.assert_array_equal(ids, np.array([[2, 0], [1, 0]]))
