@@ -125,7 +125,9 @@ def _is_unit(
     count, names = len(kind.activations), [name.lower() for name in op.args.texts("activations", default=())]
     plain = not names or names[count * direction :][:count] == [name.lower() for name in kind.activations]
     known = all(value.array is not None and len(value.array) % len(kind.gates) == 0 for value in parameters)
-    return op.type in _UNIT_ORDER and plain and not clip and not forget and not op.has_input(7) and known
+    # Of an initial state of unknown dims the products of a GRU tell more than a GRUUnit does.
+    tells = op.type != "GRU" or not op.has_input(5)
+    return op.type in _UNIT_ORDER and plain and not clip and not forget and not op.has_input(7) and known and tells
 
 
 def _in_unit_order(op: Op, parameter: Value) -> Value:
