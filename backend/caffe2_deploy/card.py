@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import version
 from typing import Any, Final
 
@@ -12,8 +11,8 @@ from caffe2_deploy.contents import Contents, Port
 _LISTED: Final = 12
 
 
-def facts(contents: Contents, digests: dict[str, str]) -> dict[str, Any]:
-    """Return what the card says, as plain data: the file ``card.json``."""
+def facts(contents: Contents, digests: Mapping[str, str]) -> dict[str, Any]:
+    """Return what the card says, as plain data: the file ``card.json``; ``digests`` are of the model's files."""
     return {
         "schema": 1,
         "name": contents.name,
@@ -30,22 +29,16 @@ def facts(contents: Contents, digests: dict[str, str]) -> dict[str, Any]:
         "compared_with_caffe2": contents.report.compared_with_caffe2,
         "expected_outputs_computed_by": contents.computed_by,
         "milliseconds": round(contents.milliseconds, 3),
-        "sha256": digests,
+        "sha256": dict(digests),
     }
 
 
-def as_json(contents: Contents, digests: dict[str, str]) -> str:
-    """Return the facts as JSON."""
-    return json.dumps(facts(contents, digests), indent=1) + "\n"
+def page(contents: Contents, found: Mapping[str, Any], usage: str) -> str:
+    """Return the card in Markdown, with its facts; ``usage`` says how the folder is served."""
+    return "\n".join(_lines(contents, found, usage)) + "\n"
 
 
-def page(contents: Contents, digests: dict[str, str], usage: str) -> str:
-    """Return the card in Markdown; ``usage`` says how the folder is served."""
-    return "\n".join(_lines(contents, digests, usage)) + "\n"
-
-
-def _lines(contents: Contents, digests: dict[str, str], usage: str) -> Iterator[str]:
-    found = facts(contents, digests)
+def _lines(contents: Contents, found: Mapping[str, Any], usage: str) -> Iterator[str]:
     yield f"# {contents.name}"
     yield ""
     yield f"A Caffe2 net, exported to ONNX by {found['made_by']}: opset {contents.opset}."
@@ -67,7 +60,7 @@ def _lines(contents: Contents, digests: dict[str, str], usage: str) -> Iterator[
         "operators": listed,
         "weights": f"{contents.parameter_bytes:,} bytes",
         "licence": contents.licence or "not stated",
-        **{f"sha256 of `{name}`": f"`{value}`" for name, value in digests.items()},
+        **{f"sha256 of `{name}`": f"`{value}`" for name, value in found["sha256"].items()},
     }
     yield "| | |"
     yield "|---|---|"

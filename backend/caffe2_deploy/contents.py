@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, Final
@@ -18,11 +18,13 @@ from caffe2_backend.runtime.values import Array, Int8Tensor
 from caffe2_bridge.diagnostics import OptionError
 from caffe2_bridge.model import Model
 from caffe2_frontend import ExportOptions, convert
+from caffe2_frontend.interop.bodies import proto_nodes
 from caffe2_frontend.interop.files.serialize import to_proto
+from caffe2_frontend.interop.input_defaults import inputs_with_defaults
 from caffe2_validation.api import run_validation, synthesize
 from caffe2_validation.options import ValidationOptions
 from caffe2_validation.report import ValidationReport
-from caffe2_validation.runtimes import find_runtime
+from caffe2_validation.runtimes import Loaded, find_runtime
 
 _RUNS: Final = 10
 
@@ -68,8 +70,8 @@ class Contents:
     @property
     def inputs(self) -> list[Port]:
         """The inputs without a default."""
-        constants = {tensor.name for tensor in self.model.graph.initializer}
-        return [_port(value) for value in self.model.graph.input if value.name not in constants]
+        optional = inputs_with_defaults(self.model)
+        return [_port(value) for value in self.model.graph.input if value.name not in optional]
 
     @property
     def outputs(self) -> list[Port]:
@@ -84,7 +86,7 @@ class Contents:
     @property
     def operators(self) -> Counter[str]:
         """How many operators of each type there are, bodies included."""
-        return Counter(node.op_type for node in _nodes(self.model.graph))
+        return Counter(node.op_type for node in proto_nodes(self.model.graph))
 
     @property
     def parameter_bytes(self) -> int:
@@ -130,8 +132,9 @@ def gather(
     export = ExportOptions(inputs=made.forms.described, training=False, require_weights=True, target=target)
     proto = to_proto(convert(model, options=export))
     report = run_validation(model, sample, None, options)
+    exported = find_runtime("onnxruntime-cpu").load(proto)
     reference = find_runtime("caffe2" if report.compared_with_caffe2 else "onnxruntime-cpu")
-    found = reference.load(model if reference.form == "caffe2" else proto).run(sample)
+    found = (reference.load(model) if reference.form == "caffe2" else exported).run(sample)
     names = [value.name for value in proto.graph.output]
     read = {value.name for value in proto.graph.input}
     return Contents(
@@ -141,7 +144,7 @@ def gather(
         {name: _plain(found[name]) for name in names if name in found},
         " ".join((reference.name, *(f"({part} {version})" for part, version in reference.versions().items()))),
         report,
-        _milliseconds(proto, sample),
+        _milliseconds(exported, sample),
         licence,
     )
 
@@ -151,8 +154,7 @@ def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _milliseconds(model: onnx.ModelProto, sample: Mapping[str, Any]) -> float:
-    loaded = find_runtime("onnxruntime-cpu").load(model)
+def _milliseconds(loaded: Loaded, sample: Mapping[str, Any]) -> float:
     loaded.run(sample)
     times = []
     for _ in range(_RUNS):
@@ -172,11 +174,3 @@ def _port(value: onnx.ValueInfoProto) -> Port:
     dtype = "string" if is_text else str(ir.DataType(tensor.elem_type).numpy())
     dims = (dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None for dim in tensor.shape.dim)
     return Port(value.name, dtype, tuple(dims))
-
-
-def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
-    for node in graph.node:
-        yield node
-        for attribute in node.attribute:
-            if attribute.HasField("g"):
-                yield from _nodes(attribute.g)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,8 +111,9 @@ def package(contents: Contents, layout: str, folder: Path) -> list[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
         written = [Path(str(each)) for each in save_onnx(contents.model, path)]
         digests = {str(each.relative_to(at)): digest(each.read_bytes()) for each in written}
-        files["card.md"] = card.page(contents, digests, chosen.usage.format(name=contents.name)).encode()
-        files["card.json"] = card.as_json(contents, digests).encode()
+        found = card.facts(contents, digests)
+        files["card.md"] = card.page(contents, found, chosen.usage.format(name=contents.name)).encode()
+        files["card.json"] = (json.dumps(found, indent=1) + "\n").encode()
         for name, data in files.items():
             (at / name).parent.mkdir(parents=True, exist_ok=True)
             (at / name).write_bytes(data)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator
 from pathlib import Path
 
 import onnx
 
 from caffe2_bridge.diagnostics import OptionError
 from caffe2_deploy.contents import Contents
+from caffe2_frontend.interop.bodies import proto_nodes
 
 
 def files(contents: Contents) -> dict[str, bytes]:
@@ -41,15 +41,7 @@ def _operators(model: onnx.ModelProto) -> bytes:
     """Return the list that onnxruntime's build script takes: ``domain;opset;operators``, a line an opset."""
     versions = {entry.domain or "ai.onnx": entry.version for entry in model.opset_import}
     found = defaultdict[str, set[str]](set)
-    for domain, kind in _operator_types(model.graph):
-        found[domain].add(kind)
+    for node in proto_nodes(model.graph):
+        found[node.domain or "ai.onnx"].add(node.op_type)
     lines = [f"{domain};{versions[domain]};{','.join(sorted(kinds))}" for domain, kinds in sorted(found.items())]
     return ("\n".join(["# domain;opset;operators", *lines]) + "\n").encode()
-
-
-def _operator_types(graph: onnx.GraphProto) -> Iterator[tuple[str, str]]:
-    for node in graph.node:
-        yield node.domain or "ai.onnx", node.op_type
-        for attribute in node.attribute:
-            if attribute.HasField("g"):
-                yield from _operator_types(attribute.g)

@@ -63,8 +63,8 @@ def test_a_model_that_runs_for_long_is_no_fault() -> None:
     for place in (
         "caffe2_backend/runtime/sessions/session.py:run_list",
         "caffe2_backend/runtime/host/waiting.py:wait_for",
-        "caffe2_validation/runtimes/ragged_reference.py:_run_ragged",
-        "caffe2_validation/runtimes/corrected_reference.py:_run",
+        "caffe2_validation/runtimes/reference/ragged_reference.py:_run_ragged",
+        "caffe2_validation/runtimes/reference/corrected_reference.py:_run",
     ):
         running = unanswered(place, "computes for more than 10 s")
         assert running.status is Status.RAN_LONG

@@ -89,7 +89,8 @@ class NodePackage(_Deployed):
 def _has_package(node: str, package: str) -> bool:
     """Whether Node.js finds a package."""
     command = [node, str(_NODE_WORKER), package]
-    return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False).returncode == 0  # noqa: S603
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)  # noqa: S603 - the user's Node.js
+    return done.returncode == 0
 
 
 # One process for everything that is validated in this one.

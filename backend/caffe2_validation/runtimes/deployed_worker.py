@@ -17,6 +17,8 @@ from typing import Any, Final
 import numpy as np
 import onnx
 
+from caffe2_frontend.interop.bodies import proto_bodies
+from caffe2_frontend.interop.input_defaults import inputs_with_defaults
 from caffe2_validation.runtimes.caffe2_worker import pack, read_frame
 
 Arrays = Mapping[str, Any]
@@ -105,8 +107,8 @@ def load_tract(model: bytes) -> Run:
 
 def input_names(model: onnx.ModelProto) -> list[str]:
     """Return the names of the inputs without a default."""
-    constants = {tensor.name for tensor in model.graph.initializer}
-    return [value.name for value in model.graph.input if value.name not in constants]
+    optional = inputs_with_defaults(model)
+    return [value.name for value in model.graph.input if value.name not in optional]
 
 
 def forget_dims(graph: onnx.GraphProto) -> None:
@@ -115,9 +117,8 @@ def forget_dims(graph: onnx.GraphProto) -> None:
     for value in (*graph.input, *graph.output):
         value.type.tensor_type.ClearField("shape")
     for node in graph.node:
-        for attribute in node.attribute:
-            if attribute.HasField("g"):
-                forget_dims(attribute.g)
+        for body in proto_bodies(node):
+            forget_dims(body)
 
 
 _TRACT_TYPES: Final = {

@@ -46,8 +46,8 @@ class OnnxReference:
         """See Runtime."""
         from onnx.reference import ReferenceEvaluator
 
-        from caffe2_validation.runtimes.corrected_reference import OPERATORS
-        from caffe2_validation.runtimes.ragged_reference import GRU, LSTM, RNN
+        from caffe2_validation.runtimes.reference.corrected_reference import OPERATORS
+        from caffe2_validation.runtimes.reference.ragged_reference import GRU, LSTM, RNN
 
         proto = onnx_model(model)
         try:

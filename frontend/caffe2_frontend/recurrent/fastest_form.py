@@ -26,6 +26,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from caffe2_bridge.cells.match import Cell, NoMatchError
+from caffe2_frontend.targets.target import Recurrent, Target
 
 # By the kind of cell: up to so many rows, the operator is faster for states of at most so many features.
 _WIDEST: Final[Mapping[str, Mapping[int, int]]] = {"RNN": {1: 512, 2: 128, 4: 64, 8: 48, 16: 32, 64: 8}}
@@ -56,8 +57,13 @@ def scan_reason(kind: str, width: int, rows: int | None) -> str | None:
     return f"onnxruntime runs an {kind} of {width} features slower than a Scan, for a batch {batch}"
 
 
-def gpu_reason(cell: Cell[Any]) -> str | None:
-    """Return why onnxruntime has no CUDA kernel for the operator of a cell; None if it has."""
+def missing_operator(cell: Cell[Any], form: Recurrent, target: Target) -> str | None:
+    """Return why there is no operator for a cell: in the target, or on a GPU; None if there is one."""
+    kind = f"RNN of {cell.activation}" if cell.kind == "RNN" else cell.kind
+    if kind in target.lacks:
+        return target.lacks[kind]
+    if form not in ("gpu", "unrolled"):
+        return None
     if cell.kind == "GRU" and not cell.linear_before_reset:
         return "onnxruntime has no CUDA kernel of GRU that resets before the product"
     if cell.kind == "RNN" and cell.activation != "Tanh":

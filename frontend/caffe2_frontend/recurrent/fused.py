@@ -13,7 +13,7 @@ import onnx_ir as ir
 from caffe2_bridge.cells.algebra import WHOLE
 from caffe2_bridge.cells.match import Cell, Columns, NoMatchError
 from caffe2_bridge.cells.projection import Hoisted, Projection, find_projection
-from caffe2_frontend.emit.shapes import Size, size, size_vector, squeeze, transpose_matrix, unsqueeze, vector
+from caffe2_frontend.emit.shapes import Size, cast, size, size_vector, squeeze, transpose_matrix, unsqueeze, vector
 from caffe2_frontend.emit.subgraphs import Body
 from caffe2_frontend.interop.constants import is_part_of_zeros
 from caffe2_frontend.lowering.op import Op, Value
@@ -114,7 +114,7 @@ def emit_fused(
     is_zero = [_is_zero(op, value) for value in initial]
     masked = op.lowering.recurrent in NO_LENGTHS
     full = cell.lengths is None or op.lowering.full_lengths
-    lengths = None if full or cell.lengths is None else _as_int32(op, cell.lengths)
+    lengths = None if full or cell.lengths is None else cast(op, cell.lengths, ir.DataType.INT32)
     valid = valid_steps(op, lengths, steps) if masked and lengths is not None else None
     if valid is not None and counts_steps(op, steps):
         lengths = count_valid(op, valid)
@@ -192,11 +192,6 @@ def _unless_empty(op: Op, steps: Size, final: Value, start: Value | None) -> Val
 def _clipped(op: Op, lengths: Value, steps: Size) -> Value:
     """Clip lengths to [0, T], as ONNX requires; Caffe2 treats other lengths like the clipped ones."""
     return op.emit("Min", op.emit("Max", lengths, op.const(0, np.int32)), steps_int32(op, steps))
-
-
-def _as_int32(op: Op, lengths: Value) -> Value:
-    same = op.dtype(lengths) == ir.DataType.INT32
-    return lengths if same else op.emit("Cast", lengths, to=int(ir.DataType.INT32))
 
 
 def _all_steps(op: Op, state: Value, steps: Size) -> Value:

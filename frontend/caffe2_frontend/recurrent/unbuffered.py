@@ -16,7 +16,7 @@ from caffe2_frontend.recurrent.body_passes.hoist import gather_addends, hoist_in
 from caffe2_frontend.recurrent.body_passes.merge_products import join_products
 from caffe2_frontend.recurrent.body_passes.narrow_products import transpose_narrow_products
 from caffe2_frontend.recurrent.body_passes.transpose_products import transpose_products
-from caffe2_frontend.recurrent.fastest_form import SlowerError, gpu_reason, scan_reason
+from caffe2_frontend.recurrent.fastest_form import SlowerError, missing_operator, scan_reason
 from caffe2_frontend.recurrent.fused import Fused, emit_fused, hidden_size, projection
 from caffe2_frontend.recurrent.interpret import Reading
 from caffe2_frontend.recurrent.step_body import Operands, Rows, lower_step, read_operands
@@ -127,14 +127,11 @@ def _fused(op: Op, spec: RecurrentSpec, body: Body, operands: Operands, form: Re
     cells = match_cells(reading.equations())
     sources = [projection(body, cell) for cell in cells]
     for cell in cells:
-        kind = f"RNN of {cell.activation}" if cell.kind == "RNN" else cell.kind
-        if kind in op.lowering.target.lacks:
-            raise NoMatchError(op.lowering.target.lacks[kind])
+        if lacking := missing_operator(cell, form, op.lowering.target):
+            raise NoMatchError(lacking)
         slow = scan_reason(cell.kind, hidden_size(cell), op.static_dim(op.input(0), 1))
         if form == "auto" and slow:
             raise SlowerError(slow)
-        if form in ("gpu", "unrolled") and (lacks := gpu_reason(cell)):
-            raise NoMatchError(lacks)
     omitted = _outputs_to_omit(op, spec, cells)
     results: dict[int, Fused] = {}
     outputs: dict[Value, Value] = {}

@@ -51,7 +51,7 @@ class Bodies:
 def export_branch(op: Op, condition: torch.Tensor, taken: Body | None, other: Body | None) -> None:
     """Record an If, and write what it leaves: of blobs without a value before it, those that both bodies write."""
     both = [body for body in (taken, other) if body is not None]
-    bodies = Bodies(op, both, ())
+    bodies = Bodies(op, both)
     writes = sorted({name for body in both for name in body.written})
     fresh = set(taken.written if taken else ()) & set(other.written if other else ())
     before = {name: op.blobs[name] for name in writes if name in op.blobs}

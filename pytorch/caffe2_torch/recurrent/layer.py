@@ -126,7 +126,7 @@ class Layer:
     ) -> tuple[torch.Tensor, ...]:
         has_biases, training = len(weights) > 2, torch.is_grad_enabled()
         options = (has_biases, 1, 0.0, training, False, False)
-        name = "lstm" if self.cell.kind == "LSTM" else "gru" if self.cell.kind == "GRU" else _RNNS[self.cell.activation]
+        name = _RNNS[self.cell.activation] if self.cell.kind == "RNN" else self.cell.kind.lower()
         start = tuple(starts) if self.cell.kind == "LSTM" else starts[0]
         results: tuple[torch.Tensor, ...] = getattr(torch, name)(x, start, weights, *options)
         return results

@@ -36,7 +36,7 @@ _RUNS: Final = frozenset({
 })  # fmt: skip
 # Operators of ONNX's reference evaluator, all of whose functions are a part of a run.
 _OPERATORS: Final = frozenset(
-    f"caffe2_validation/runtimes/{name}.py"
+    f"caffe2_validation/runtimes/reference/{name}.py"
     for name in ("corrected_convolution", "corrected_loop", "corrected_reference", "ragged_reference")
 )
 

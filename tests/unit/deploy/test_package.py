@@ -14,6 +14,7 @@ import onnx
 import pytest
 from click.testing import CliRunner
 from conformance.recording import operator
+from support.paths import MODELS
 
 from caffe2_backend.runtime.sessions.onnx_session import OnnxSession
 from caffe2_bridge import Model, load
@@ -25,7 +26,7 @@ from caffe2_deploy.kserve import service_name
 from caffe2_deploy.triton import TYPES, configuration
 from caffe2_validation.options import ValidationOptions
 
-GRU = Path(__file__).parents[2] / "golden" / "models" / "gru"
+GRU = MODELS / "gru"
 
 
 def rows(name: str = "rows") -> Model:

@@ -8,13 +8,14 @@ on the host. A value that a node on one side makes and a node on the other side 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 import onnx_ir as ir
 
 from caffe2_backend.runtime.placement.kernels import missing_kernel
+from caffe2_frontend.interop.bodies import bodies, captured_values
 from caffe2_frontend.interop.metadata.origin import LOCATION_KEY, NET_KEY
 from caffe2_frontend.interop.operators import MEASURES, REDUCTIONS
 
@@ -75,7 +76,7 @@ class _Walk:
             reason = missing_kernel(node, self._opsets)
             if reason and not level.is_fed_by_host(node) and index is not None:
                 self._found.reasons.setdefault(index, reason)
-            for body in _bodies(node):
+            for body in bodies(node):
                 self.graph(body, index, is_body=True)
             if level.place(node, has_kernel=not reason):
                 self._found.host_nodes.append(str(node.name))
@@ -119,8 +120,7 @@ class _Level:
         return host
 
     def _follows_shapes(self, node: ir.Node) -> bool:
-        outside = (value for body in _bodies(node) for value in _captured(body))
-        return any(value in self._of_shapes for value in (*node.inputs, *outside))
+        return any(value in self._of_shapes for value in (*node.inputs, *captured_values(node)))
 
     def _is_of_shapes(self, node: ir.Node) -> bool:
         """Whether onnxruntime moves a node that has a CUDA kernel, and reads a value of shapes, to the host.
@@ -153,21 +153,6 @@ class _Level:
         if is_body:
             found |= both - self._own
         return sorted(str(value.name) for value in found)
-
-
-def _bodies(node: ir.Node) -> Iterator[ir.Graph]:
-    for attribute in node.attributes.values():
-        if attribute.type == ir.AttributeType.GRAPH:
-            yield attribute.as_graph()
-        elif attribute.type == ir.AttributeType.GRAPHS:
-            yield from attribute.as_graphs()
-
-
-def _captured(graph: ir.Graph) -> Iterator[ir.Value]:
-    """Yield what the nodes of a body read, its own values among it."""
-    for node in graph.all_nodes():
-        yield from (value for value in node.inputs if value is not None)
-    yield from graph.outputs
 
 
 def _host_positions(node: ir.Node) -> Iterable[int]:

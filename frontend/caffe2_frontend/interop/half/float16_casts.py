@@ -8,7 +8,7 @@ from typing import Final
 
 import onnx
 
-from caffe2_frontend.interop.bodies import proto_nodes
+from caffe2_frontend.interop.bodies import proto_bodies, proto_nodes
 
 _TO_FLOAT32: Final = "_cast_to_fp32"
 _TO_FLOAT16: Final = "_cast_to_fp16"
@@ -88,7 +88,7 @@ class _Casts:
                 if name in self.down and name not in known:
                     known.add(name)
                     nodes.append(self.down[name])
-            for body in _bodies(node):
+            for body in proto_bodies(node):
                 self.insert(body, read, known)
             nodes.append(node)
             after = (self.up[name] for name in node.output if name in self.up)
@@ -108,14 +108,8 @@ def _read(graph: onnx.GraphProto) -> Iterator[str]:
     yield from (value.name for value in graph.output)
     for node in graph.node:
         yield from node.input
-        for body in _bodies(node):
+        for body in proto_bodies(node):
             yield from _read(body)
-
-
-def _bodies(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
-    for attribute in node.attribute:
-        if attribute.type == onnx.AttributeProto.GRAPH:
-            yield attribute.g
 
 
 def _set_nodes(graph: onnx.GraphProto, nodes: list[onnx.NodeProto]) -> None:

@@ -10,6 +10,7 @@ import onnx
 import onnx_ir as ir
 from google.protobuf.message import EncodeError
 
+from caffe2_frontend.interop.bodies import proto_bodies
 from caffe2_frontend.interop.domains import ML_DOMAIN, is_standard
 from caffe2_frontend.interop.files.serialize import WrittenModel
 from caffe2_frontend.interop.inference.propagation import HIDDEN, propagated
@@ -87,10 +88,7 @@ def _types(graphs: Iterable[onnx.GraphProto], functions: Iterable[onnx.FunctionP
 def _graphs(model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto]) -> Iterator[onnx.GraphProto]:
     yield model.graph
     for node in nodes:
-        for attribute in node.attribute:
-            if attribute.HasField("g"):
-                yield attribute.g
-            yield from attribute.graphs
+        yield from proto_bodies(node)
 
 
 def _key(node: onnx.NodeProto) -> tuple[str, str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from support.paths import MODELS
 
 from caffe2_bridge import RunError, load
 from caffe2_validation import validate
@@ -87,7 +88,6 @@ def test_named_dims_are_forgotten_in_bodies_too() -> None:
     assert model.graph.input[0].type.tensor_type.elem_type == onnx.TensorProto.FLOAT
 
 
-MODELS = Path(__file__).parents[3] / "golden" / "models"
 PRESENT = [name for name, runtime in DEPLOYED.items() if not runtime.missing()]
 
 

@@ -29,8 +29,8 @@ from onnx.reference.ops.op_one_hot import OneHot as PlainOneHot
 from onnx.reference.ops.op_scan import Scan as PlainScan
 
 from caffe2_bridge.netdef.parameters import Array
-from caffe2_validation.runtimes.corrected_convolution import ConvTranspose, Pad
-from caffe2_validation.runtimes.corrected_loop import Loop
+from caffe2_validation.runtimes.reference.corrected_convolution import ConvTranspose, Pad
+from caffe2_validation.runtimes.reference.corrected_loop import Loop
 
 _WAYS: Final = frozenset(f"scan_{kind}_{what}" for kind in ("input", "output") for what in ("axes", "directions"))
 
