@@ -19,7 +19,7 @@ VARIABLE: Final = "CAFFE2_BRIDGE_DEBUG"
 
 _PACKAGES: Final = (
     "caffe2_bridge", "caffe2_frontend", "caffe2_backend", "caffe2_validation", "caffe2_compat", "caffe2_fleet",
-    "caffe2_cli", "caffe2_torch",
+    "caffe2_deploy", "caffe2_cli", "caffe2_torch",
 )  # fmt: skip
 _HINT: Final = "this is a fault of caffe2-bridge: please report it with the model; --debug shows where it occurred"
 _LONGEST: Final = 300
