@@ -1,4 +1,4 @@
-"""NetDef -> ONNX -> NetDef: every recorded case comes back as itself, and computes what real Caffe2 computed.
+"""NetDef -> ONNX -> NetDef: recorded cases come back as themselves, and compute what real Caffe2 computed.
 
 ``not_restored.json`` lists, by case, the operators that do not come back as themselves: those of which the export
 leaves no node, such as fills of parameters and copies, and those whose weights it repacks.
@@ -20,6 +20,7 @@ from conformance.oracle import OracleRun, run_oracle
 from conformance.pool import Pool
 from conformance.report import read_baseline
 from conformance.trips import NOT_RESTORED, TripChecker, export
+from support.share import share
 
 from caffe2_backend import to_netdef
 from caffe2_bridge.diagnostics import ConversionError
@@ -28,6 +29,7 @@ MUST: Final = read_baseline(BASELINE)
 REFS: Final = [ref for ref in select(find_cases(GOLDEN), [], gradients=False, sample=1) if ref.id in MUST]
 LOST: Final[dict[str, dict[str, int]]] = json.loads(NOT_RESTORED.read_text())
 FIRST: Final = list({ref.group: ref for ref in reversed(REFS)}.values())
+MORE: Final = share([ref for ref in REFS if ref not in FIRST], 6, name=lambda ref: ref.id)
 MODELS: Final = [ref for ref in FIRST if ref.kind == "model"]
 TRAINED: Final = [ref for ref in MODELS if ref.group.endswith("_train")]
 
@@ -53,10 +55,9 @@ def test_a_case_of_every_kind(workers: Pool) -> None:
 
 
 @pytest.mark.slow
-def test_every_case(workers: Pool) -> None:
-    results = list(workers.run(map(Task, REFS)))
-    assert len(results) == len(REFS)
-    assert_returned(results)
+@pytest.mark.parametrize("number", range(8))
+def test_more_cases(number: int, workers: Pool) -> None:
+    assert_returned(list(workers.run(map(Task, MORE[number::8]))))
 
 
 def test_what_does_not_come_back_is_known() -> None:
