@@ -7,22 +7,24 @@ from typing import Any
 
 import click
 
+from caffe2_cli.command import Command
 
-class CommandWithActions(click.Command):
+
+class CommandWithActions(Command):
     """A command whose first argument may be the name of an action: ``batch SOURCE``, ``batch trends OLD NEW``.
 
     A file of an action's name can be given as ``./trends``.
     """
 
-    def __init__(self, *args: Any, actions: Sequence[click.Command], **kwargs: Any) -> None:
+    def __init__(self, *args: Any, actions: Sequence[Command], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._actions = {action.name: action for action in actions}
+        self.actions = {action.name: action for action in actions}
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
         """Parse the arguments of the action that is named, or else those of this command."""
-        action = self._actions.get(args[0]) if args else None
+        action = self.actions.get(args[0]) if args else None
         if action is None:
             return super().make_context(info_name, args, parent, **extra)
         return action.make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)

@@ -10,16 +10,22 @@ import click
 from caffe2_bridge.bounds import limits_of_processes
 from caffe2_bridge.diagnostics import OptionError
 from caffe2_bridge.diagnostics.internal import debug_mode
+from caffe2_cli.command import general_options, write_example, write_exit_codes
 from caffe2_cli.errors import printed_diagnostics
+from caffe2_cli.exit_codes import EXIT_CODES
 from caffe2_cli.lazy_group import CommandEntry, LazyGroup
 
 _ROOT: Final = "caffe2_cli.subcommands"
 COMMANDS: Final[Mapping[str, CommandEntry]] = {
     "batch": CommandEntry(
-        f"{_ROOT}.batch", "Check, export and validate every model of SOURCE, each in a process of its own."
+        f"{_ROOT}.batch",
+        "Check, export and validate every model of SOURCE, in processes with limits of time and memory.",
     ),
     "check": CommandEntry(f"{_ROOT}.check", "Report everything in MODEL that does not convert to ONNX."),
-    "convert": CommandEntry(f"{_ROOT}.convert", "Write MODEL, a Caffe2 model, to OUT in another of Caffe2's formats."),
+    "convert": CommandEntry(
+        f"{_ROOT}.convert",
+        "Write MODEL, a Caffe2 model, to OUT in another of Caffe2's formats, or its weights for another framework.",
+    ),
     "doctor": CommandEntry(
         f"{_ROOT}.doctor", "Report versions, GPUs and real Caffe2, what is missing, and the line that installs it."
     ),
@@ -44,8 +50,22 @@ COMMANDS: Final[Mapping[str, CommandEntry]] = {
 }
 
 
-@click.group(cls=LazyGroup, entries=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="caffe2-bridge", prog_name="caffe2-bridge")
+class Program(LazyGroup):
+    """The group of all commands: its help has the table of exit codes and an example."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the exit codes of all commands, and an example."""
+        del ctx
+        write_exit_codes(formatter, EXIT_CODES)
+        write_example(formatter, "caffe2-bridge export models/char_rnn -o char_rnn.onnx --verify")
+
+
+# max_content_width: help is as wide as the terminal.
+@click.group(
+    cls=Program, entries=COMMANDS, params=general_options(),
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 10_000},
+)  # fmt: skip
+@click.version_option(None, "-V", "--version", package_name="caffe2-bridge", prog_name="caffe2-bridge")
 @click.option("--debug", is_flag=True, help="Show the traceback of an internal error.")
 @click.option(
     "--limit",

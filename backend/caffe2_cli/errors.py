@@ -1,67 +1,65 @@
-"""Reporting of all commands: diagnostics on stderr, the exit code by the kind of command."""
+"""Reporting of all commands: diagnostics on stderr, and the exit code that an error has."""
 
 from __future__ import annotations
 
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from functools import wraps
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import click
 
 from caffe2_bridge.diagnostics import BridgeError, ConversionError, Diagnostic, Location, OptionError
 from caffe2_bridge.diagnostics.internal import internal_error
 from caffe2_bridge.diagnostics.log import LOGGER
-from caffe2_cli.output.echo import echo
-
-FAILED: Final = 1
-COULD_NOT_RUN: Final = 2  # commands that compare exit with 1 for a disagreement
-INTERRUPTED: Final = 130  # as shells report a command that Ctrl-C ended
+from caffe2_cli.exit_codes import FAILED, INTERRUPTED
+from caffe2_cli.output.echo import echo, message, print_json
+from caffe2_cli.settings import settings
 
 
-def reports_errors(exit_code: int = FAILED) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Decorate a command: errors of the model go to stderr, one diagnostic a line, and end it with ``exit_code``.
+@contextmanager
+def errors_reported(name: str, findings: int = FAILED) -> Iterator[None]:
+    """End the process for an error in the block, of the command of this name: one diagnostic a line goes to stderr.
 
-    An option with a value that does not exist is a usage error, exit code 2; the exit code of Ctrl-C is 130.
+    Args:
+        name: of the command.
+        findings: the exit code for a model that does not convert. A usage error, a file that cannot be read and a fault
+            of this project have FAILED, Ctrl-C has INTERRUPTED.
     """
-
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        @wraps(command)
-        def wrapped(*args: Any, **kwargs: Any) -> None:
-            try:
-                command(*args, **kwargs)
-            except ConversionError as error:
-                print_diagnostics(error.findings)
-                sys.exit(exit_code)
-            except (BridgeError, OSError) as error:
-                if _is_usage(error):
-                    raise click.UsageError(str(error)) from None
-                echo(f"error: {_sentence(error)}", err=True)
-                sys.exit(exit_code)
-            except (click.ClickException, click.Abort, click.exceptions.Exit):
-                raise
-            except KeyboardInterrupt:
-                echo("interrupted", err=True)
-                sys.exit(INTERRUPTED)
-            except Exception as error:  # noqa: BLE001 - a fault of this project, which is said to be one
-                echo(_of_fault(error, Location(command.__name__.strip("_"))), err=True)
-                sys.exit(exit_code)
-
-        return wrapped
-
-    return decorate
-
-
-def _of_fault(error: Exception, location: Location) -> str:
-    """Return what is said of a fault of this project, or of a lack of memory, which is none."""
     try:
-        return str(internal_error(error, location))
+        yield
+    except ConversionError as error:
+        print_diagnostics(error.findings)
+        if settings().schema:
+            print_json({"findings": [finding.to_dict() for finding in error.findings]})
+        faults = any(finding.code == "internal-error" for finding in error.findings)
+        sys.exit(FAILED if faults else findings)
+    except (BridgeError, OSError) as error:
+        if isinstance(error, BrokenPipeError):
+            raise  # what reads the output, head say, has read enough: click ends quietly
+        if _is_usage(error):
+            raise click.UsageError(str(error)) from None
+        message("error", _sentence(error))
+        sys.exit(FAILED)
+    except (click.ClickException, click.Abort, click.exceptions.Exit):
+        raise
+    except KeyboardInterrupt:
+        echo("interrupted", err=True)
+        sys.exit(INTERRUPTED)
+    except Exception as error:  # noqa: BLE001 - a fault of this project, which is said to be one
+        _print_fault(error, Location(name))
+        sys.exit(FAILED)
+
+
+def _print_fault(error: Exception, location: Location) -> None:
+    """Print a fault of this project, or a lack of memory, which is none."""
+    try:
+        print_diagnostics([internal_error(error, location)])
     except BridgeError as found:
-        return f"error: {found}"
+        message("error", found)
 
 
 # What the operating system reports of a path, in a sentence with it as the subject.
@@ -93,7 +91,8 @@ def _is_usage(error: Exception) -> bool:
 def print_diagnostics(diagnostics: Iterable[Diagnostic]) -> None:
     """Print diagnostics to stderr, one a line."""
     for diagnostic in diagnostics:
-        echo(str(diagnostic), err=True)
+        place, severity = f"{diagnostic.location}: ", str(diagnostic.severity)
+        message(severity, str(diagnostic).removeprefix(f"{place}{severity}: "), place)
 
 
 class _Printer(logging.Handler):

@@ -1,17 +1,22 @@
-"""A group of commands that imports a command when it is used, so that ``--help`` loads none of them."""
+"""Groups of commands; one imports a command when it is used, so that ``--help`` loads none of them."""
 
 from __future__ import annotations
 
 import atexit
 import gc
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib import import_module
+from io import StringIO
 from typing import Any
 
 import click
 
 from caffe2_bridge.collector import CollectorPaused
+from caffe2_cli.exit_codes import INTERRUPTED, YES
+from caffe2_cli.output.echo import echo, message
 
 
 @dataclass(frozen=True)
@@ -35,7 +40,21 @@ class CommandEntry:
         return command
 
 
-class LazyGroup(click.Group):
+class Group(click.Group):
+    """A group whose help has the whole first sentence of each command, whatever the width."""
+
+    def summaries(self) -> Mapping[str, str]:
+        """Return the first sentence of each command's help, by name."""
+        return {name: command.get_short_help_str(limit=1000) for name, command in sorted(self.commands.items())}
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands."""
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl(list(self.summaries().items()))
+
+
+class LazyGroup(Group):
     """A group whose commands are imported by name. Its help is printed from the summaries."""
 
     def __init__(self, *args: Any, entries: Mapping[str, CommandEntry], **kwargs: Any) -> None:
@@ -47,6 +66,30 @@ class LazyGroup(click.Group):
         atexit.register(gc.freeze)  # Python would search all modules for garbage once more: a seventh of a check
         return super().__call__(*args, **kwargs)
 
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run, with errors of usage marked as other errors are, and the exit code of Ctrl-C that commands have."""
+        try:
+            code = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+        except click.Abort:
+            if not standalone_mode:
+                raise
+            sys.exit(INTERRUPTED)
+        except click.ClickException as error:
+            if not standalone_mode:
+                raise
+            _show(error)
+            sys.exit(error.exit_code)
+        if not standalone_mode:
+            return code
+        sys.exit(code if isinstance(code, int) else YES)
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of the commands, sorted."""
         return sorted({*super().list_commands(ctx), *self.entries})
@@ -57,7 +100,19 @@ class LazyGroup(click.Group):
             return self.entries[cmd_name].load()
         return super().get_command(ctx, cmd_name)
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands without importing them."""
-        summaries = {name: click.Command(name, help=entry.summary) for name, entry in self.entries.items()}
-        click.Group(self.name, commands={**self.commands, **summaries}).format_commands(ctx, formatter)
+    def summaries(self) -> Mapping[str, str]:
+        """Return the first sentence of each command's help, by name, without importing it."""
+        return {name: entry.summary for name, entry in sorted(self.entries.items())}
+
+
+def _show(error: click.ClickException) -> None:
+    """Print an error of usage as click does, with the mark of errors."""
+    text = StringIO()
+    error.show(text)
+    usage, found, reason = text.getvalue().partition("Error: ")
+    context = getattr(error, "ctx", None)
+    with nullcontext() if context is None else context.scope(cleanup=False):
+        if usage:
+            echo(usage.rstrip("\n"), err=True)
+        if found:
+            message("error", reason.rstrip("\n"))

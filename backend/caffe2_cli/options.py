@@ -7,32 +7,14 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
-from click.shell_completion import CompletionItem
 
 from caffe2_backend.input_text import parse_input
-from caffe2_bridge.diagnostics import OptionError
-from caffe2_bridge.storage import AnyPath, locate
+from caffe2_cli.command import Option
+from caffe2_cli.model_source import with_source
+from caffe2_cli.streams import LocationType, OutputType
 
-
-class _LocationType(click.ParamType[AnyPath]):
-    """A path, or the URL of a file or folder."""
-
-    name = "path"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> AnyPath:
-        """Locate the text of an argument."""
-        try:
-            return locate(value)
-        except OptionError as error:
-            self.fail(str(error), param, ctx)
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Let the shell complete local paths."""
-        del ctx, param
-        return [CompletionItem(incomplete, type="file")]
-
-
-LOCATION: Final = _LocationType()
+LOCATION: Final = LocationType()
+OUTPUT: Final = OutputType()  # one file
 PATH: Final = click.Path(path_type=Path)  # of what must be local
 
 
@@ -50,13 +32,46 @@ def parse_inputs(_: click.Context, __: click.Parameter, values: tuple[str, ...])
     return described
 
 
-model = click.argument("model", type=LOCATION)
-init = click.option(
-    "--init", type=LOCATION, help="The init net, or a pickled checkpoint (.pkl), if it is not in the folder of MODEL."
-)
-databases = click.option(
-    "--databases", type=LOCATION, help="The folder of the databases that the init net loads from; by default its own."
-)
+def completing(*values: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+    """Return what completes one of these values."""
+    return lambda _, __, typed: [value for value in values if value.startswith(typed)]
+
+
+def model(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the argument MODEL, with the options about where its parts are: ``model``, a ModelSource."""
+    init = click.option(
+        "--init", type=LOCATION, help="The init net, or a pickled checkpoint (.pkl), if it is not in MODEL's folder."
+    )
+    databases = click.option(
+        "--databases", type=LOCATION, help="The folder of databases that the init net loads from; by default its own."
+    )
+    predictor = click.option("--predictor", metavar="NAME", help="The predictor to read from a database with several.")
+    return onnx_model(init(databases(predictor(with_source(command)))))
+
+
+onnx_model = click.argument("model", type=LOCATION)
+
+
+def out(name: str, what: str, *, former: str = "--output", file: bool = False, **kwargs: Any) -> Callable[..., Any]:
+    """Return the option ``-o`` of a command: where it writes.
+
+    Args:
+        name: of the command's parameter.
+        what: the help.
+        former: the long name that the option had.
+        file: whether one file is written, which ``-`` sends to standard output.
+        kwargs: as for ``click.option``.
+    """
+    return click.option(
+        "-o", "--out", name, cls=Option, former=[former], help=f"{what}{'; - for standard output' if file else ''}.",
+        **{"type": OUTPUT if file else LOCATION, **kwargs},
+    )  # fmt: skip
+
+
+given_inputs = click.option(
+    "--inputs", "source", type=LOCATION,
+    help="An .npz file with an array for each input; without it inputs are synthesized.",
+)  # fmt: skip
 inputs = click.option(
     "--input", "inputs", multiple=True, callback=parse_inputs, metavar="NAME=DTYPE[DIMS]",
     help="Type and shape of an input; a dim is a size, a name or '?'; @SCALE,ZERO_POINT is added for Int8. Repeatable.",
@@ -64,15 +79,16 @@ inputs = click.option(
 outputs = click.option(
     "--output", "outputs", multiple=True, metavar="NAME", help="A blob to output, instead of the net's own. Repeatable."
 )
+complete_device: Final = completing("cpu", "cuda:0")
 device = click.option(
-    "--device",
+    "--device", shell_complete=complete_device,
     help="cpu (ignores device options) or cuda:N; by default operators run where the net says, or on the cpu if this "
     "machine has no GPU.",
-)
+)  # fmt: skip
 runtime_device = click.option(
-    "--device", help="Where onnxruntime and the workspace run: cpu or cuda:N. Default: cpu, whatever the net says."
-)
-predictor = click.option("--predictor", metavar="NAME", help="The predictor to read from a database with several.")
+    "--device", shell_complete=complete_device,
+    help="Where onnxruntime and the workspace run: cpu or cuda:N. Default: cpu, whatever the net says.",
+)  # fmt: skip
 recurrent = click.option(
     "--recurrent", type=click.Choice(["auto", "fused", "scan", "loop", "portable", "gpu", "unrolled"]), default="auto",
     show_default=True, help="The form of recurrent nets.",
@@ -80,7 +96,7 @@ recurrent = click.option(
 _TARGETS: Final = ("onnxruntime", "onnxruntime-web", "openvino", "tract", "opencv", "tensorrt", "coreml")
 target = click.option(
     "--for", "for_runtime", default="onnxruntime", show_default=True, metavar="RUNTIME",
-    shell_complete=lambda _, __, typed: [name for name in _TARGETS if name.startswith(typed)],
+    shell_complete=completing(*_TARGETS),
     help="The runtime that the model is for: onnxruntime, onnxruntime-1.N (1.8 or later), onnxruntime-web, openvino, "
     "tract, opencv, tensorrt or coreml. What it does not have is an error.",
 )  # fmt: skip
@@ -89,16 +105,21 @@ recompute = click.option(
     help="What gradients of recurrent nets compute again instead of keeping it from the forward steps. Blobs that the "
     "net lists, or of all steps, which saves memory.",
 )  # fmt: skip
+# The names in caffe2_validation.runtimes, which takes a while to import.
+RUNTIMES: Final = (
+    "caffe2", "onnxruntime-cpu", "onnxruntime-cuda", "onnx-reference", "pytorch", "workspace", "openvino", "opencv",
+    "tract", "onnxruntime-node", "onnxruntime-web",
+)  # fmt: skip
 runtimes = click.option(
-    "--against", "runtimes", multiple=True, metavar="RUNTIME",
-    help="A runtime: caffe2, onnxruntime-cpu, onnxruntime-cuda, onnx-reference, pytorch, workspace, openvino, opencv, "
-    "tract, onnxruntime-node or onnxruntime-web. Repeatable; the first is the reference. Default: those of caffe2, "
-    "onnxruntime-cpu, onnx-reference and pytorch that are installed.",
+    "--against", "runtimes", multiple=True, metavar="RUNTIME", shell_complete=completing(*RUNTIMES),
+    help=f"A runtime: {', '.join(RUNTIMES[:-1])} or {RUNTIMES[-1]}. Repeatable; the first is the "
+    "reference. Default: those of caffe2, onnxruntime-cpu, onnx-reference and pytorch that are installed.",
 )  # fmt: skip
 random_weights = click.option(
     "--random-weights", is_flag=True, help="Synthesize missing weights with shapes that fit the operators."
 )
 seed = click.option("--seed", type=int, default=2018, show_default=True, help="Seed of synthesized inputs and weights.")
+verify = click.option("--verify", is_flag=True, help="Compare what was written with MODEL, as validate --other does.")
 _NOT_NEGATIVE: Final = click.FloatRange(min=0)
 
 
@@ -110,8 +131,3 @@ def tolerances(command: Callable[..., Any]) -> Callable[..., Any]:
     )  # fmt: skip
     atol = click.option("--atol", type=_NOT_NEGATIVE, help="Absolute tolerance of floats; the default likewise.")
     return rtol(atol(command))
-
-
-def as_json(what: str) -> Callable[..., Any]:
-    """Return the option ``--json`` of a command that prints a report or a table."""
-    return click.option("--json", "as_json", is_flag=True, help=f"Print the {what} as JSON.")

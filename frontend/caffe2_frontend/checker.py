@@ -61,14 +61,17 @@ class Report:
             first += f"; {self.unexamined} {behind} {'was' if self.unexamined == 1 else 'were'} not examined"
         return f"{first}\n{line}"
 
-    def to_json(self) -> str:
-        """Return the report as JSON: ``covered``, ``converted`` and ``findings``."""
-        data = {
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data, for JSON: ``covered``, ``converted`` and ``findings``."""
+        return {
             "covered": self.covered,
             "converted": dict(sorted(self.converted.items())),
             "findings": [finding.to_dict() for finding in self.findings],
         }
-        return json.dumps(data, indent=2)
+
+    def to_json(self) -> str:
+        """Return the report as JSON."""
+        return json.dumps(self.to_dict(), indent=2)
 
 
 def check(

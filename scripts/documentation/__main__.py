@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from documentation.command_line import command_line_page
 from documentation.drawings import table_of_rooms, write_drawings
 from documentation.notebooks import write_tutorials
 from documentation.operators import operators_page
@@ -29,6 +30,7 @@ def write_sources(folder: Path, *, run_tutorials: bool) -> None:
     page.write_text(page.read_text(encoding="utf-8").replace(_ROOMS, "".join(table_of_rooms())), encoding="utf-8")
     write_reference(folder / "reference")
     (folder / "reference" / "operators.md").write_text("\n".join(operators_page()), encoding="utf-8")
+    (folder / "reference" / "command-line.md").write_text("\n".join(command_line_page()), encoding="utf-8")
     write_tutorials(folder / "tutorials", run=run_tutorials)
 
 

@@ -21,13 +21,13 @@ OLD = b"what was there"
 CHAR_RNN = ROOT / "models" / "char_rnn"
 
 
-def refused(tmp_path: Path, model: Path, *words: object) -> str:
-    """Return what ``export`` says, once it failed with 1, wrote nothing and left the old file as it was."""
+def refused(tmp_path: Path, model: Path, *words: object, code: int = 1) -> str:
+    """Return what ``export`` says, once it ended with this code, wrote nothing and left the old file as it was."""
     target = tmp_path / "out" / "model.onnx"
     target.parent.mkdir(exist_ok=True)
     target.write_bytes(OLD)
     result = call("export", model, "-o", target, *words)
-    assert result.exit_code == 1, result.output
+    assert result.exit_code == code, result.output
     assert result.stdout == ""
     assert target.read_bytes() == OLD
     assert [path.name for path in target.parent.iterdir()] == ["model.onnx"]
@@ -72,28 +72,28 @@ HTML = b"<!DOCTYPE html>\n<html><head><title>404</title></head></html>"
 )
 def test_files_that_are_no_net(tmp_path: Path, content: bytes, reason: str) -> None:
     path = written(tmp_path, content)
-    text = refused(tmp_path, path)
+    text = refused(tmp_path, path, code=2)
     assert text.startswith(f"error: {path}: ")
     assert reason in text
     assert text.count("\n") == 1
     for command in ("check", "show"):
         result = call(command, path)
-        assert (result.exit_code, result.stderr) == (1, text)
+        assert (result.exit_code, result.stderr) == (2, text)
 
 
 def test_missing_files(tmp_path: Path) -> None:
-    assert "cannot be read: No such file or directory" in refused(tmp_path, tmp_path / "none.pb")
+    assert "cannot be read: No such file or directory" in refused(tmp_path, tmp_path / "none.pb", code=2)
     path = written(tmp_path, WHOLE)
-    assert "none.pb: cannot be read" in refused(tmp_path, path, "--init", tmp_path / "none.pb")
+    assert "none.pb: cannot be read" in refused(tmp_path, path, "--init", tmp_path / "none.pb", code=2)
     (tmp_path / "empty").mkdir()
-    assert "the folder has no net" in refused(tmp_path, tmp_path / "empty")
+    assert "the folder has no net" in refused(tmp_path, tmp_path / "empty", code=2)
 
 
 def test_a_damaged_init_net(tmp_path: Path) -> None:
     path = written(tmp_path, WHOLE)
     init = fills({"w": np.zeros((4, 3), np.float32)}).SerializeToString()
     damaged = written(tmp_path, init[:-3], "init.pb")
-    assert str(damaged) in refused(tmp_path, path, "--init", damaged)
+    assert str(damaged) in refused(tmp_path, path, "--init", damaged, code=2)
 
 
 def test_a_predict_net_in_place_of_the_init_net(tmp_path: Path) -> None:
@@ -188,12 +188,12 @@ def test_an_input_that_nothing_feeds(tmp_path: Path) -> None:
     assert "net[0] FC: error: the operator reads blob 'b', which" in text
     np.savez(tmp_path / "in.npz", z=np.zeros(3, np.float32))
     result = call("run", CHAR_RNN, "--inputs", tmp_path / "in.npz", "-o", tmp_path / "out.npz")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "input 'z' does not exist: the model has the inputs" in result.stderr
     assert not (tmp_path / "out.npz").exists()
     np.savez(tmp_path / "in.npz", seq_lengths=np.ones(1, np.int32))
     result = call("run", CHAR_RNN, "--inputs", tmp_path / "in.npz", "-o", tmp_path / "out.npz")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "'input_blob', " in result.stderr
     assert "are not given (input_blob: " in result.stderr
     assert not (tmp_path / "out.npz").exists()
@@ -254,7 +254,7 @@ def test_wrong_options_are_usage(tmp_path: Path, words: list[str]) -> None:
     target = written(tmp_path, OLD, "out.onnx")
     result = call("export", CHAR_RNN, "-o", target, *words)
     assert result.exit_code == 2
-    assert "Error: " in result.stderr
+    assert "error: " in result.stderr
     assert words[0] in result.stderr or words[1].partition("=")[0] in result.stderr or "quaternion" in result.stderr
     assert target.read_bytes() == OLD
 
@@ -273,12 +273,12 @@ def test_a_form_that_cannot_express_the_model(tmp_path: Path) -> None:
 def test_targets_that_cannot_be_written(tmp_path: Path) -> None:
     missing = tmp_path / "none" / "out.onnx"
     result = call("export", CHAR_RNN, "-o", missing)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert result.stderr == f"error: {missing}: the folder {missing.parent} does not exist\n"
     folder = tmp_path / "folder.onnx"
     folder.mkdir()
     result = call("export", CHAR_RNN, "-o", folder)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert str(folder) in result.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["folder.onnx"]
 
@@ -287,7 +287,7 @@ def test_targets_that_cannot_be_written(tmp_path: Path) -> None:
 def test_inputs_that_are_no_arrays(tmp_path: Path, content: bytes) -> None:
     path = written(tmp_path, content, "in.npz")
     result = call("run", CHAR_RNN, "--inputs", path, "-o", tmp_path / "out.npz")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert result.stderr.startswith(f"error: {path}: not an .npz file of plain arrays")
     assert not (tmp_path / "out.npz").exists()
 
@@ -297,7 +297,7 @@ def test_inputs_that_would_run_code_are_not_opened(tmp_path: Path) -> None:
     np.save(tmp_path / "single.npy", np.zeros(3))
     for name in ("in.npz", "single.npy"):
         result = call("run", CHAR_RNN, "--inputs", tmp_path / name, "-o", tmp_path / "out.npz")
-        assert result.exit_code == 1
+        assert result.exit_code == 2
         assert "not an .npz file of plain arrays" in result.stderr
 
 
@@ -329,12 +329,12 @@ def test_a_check_of_a_bad_net_ends_with_1(tmp_path: Path) -> None:
 def test_the_import_of_a_damaged_file(tmp_path: Path, name: str, content: bytes, reason: str) -> None:
     path = written(tmp_path, content, name)
     result = call("import", path, "-o", tmp_path / "out")
-    assert (result.exit_code, result.stderr) == (1, f"error: {path}: not an ONNX model: {reason}\n")
+    assert (result.exit_code, result.stderr) == (2, f"error: {path}: not an ONNX model: {reason}\n")
 
 
 def test_the_import_of_what_is_no_file(tmp_path: Path) -> None:
     result = call("import", tmp_path, "-o", tmp_path / "out")
-    assert (result.exit_code, result.stderr) == (1, f"error: {tmp_path}: this is a folder, and a file is expected\n")
+    assert (result.exit_code, result.stderr) == (2, f"error: {tmp_path}: this is a folder, and a file is expected\n")
 
 
 def test_an_onnx_file_that_is_none(tmp_path: Path) -> None:
@@ -343,8 +343,8 @@ def test_an_onnx_file_that_is_none(tmp_path: Path) -> None:
     reasons = {path: f"error: {path}: not an ONNX model", none: f"error: {none}: no such file or folder"}
     for model, reason in reasons.items():
         result = call("run", model, "-o", tmp_path / "out.npz")
-        assert result.exit_code == 1
+        assert result.exit_code == 2
         assert result.stderr.startswith(reason)
     result = call("run", CHAR_RNN, "-o", tmp_path / "out.npz", "--device", "tpu")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert not (tmp_path / "out.npz").exists()

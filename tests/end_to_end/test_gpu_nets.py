@@ -92,7 +92,7 @@ def test_a_gpu_that_is_asked_for_is_missed(command: str, tmp_path: Path, inputs:
 
     result = call(command, *words, "--device", "cuda:0")
 
-    assert result.exit_code == (1 if command == "run" else 2)
+    assert result.exit_code == 2
     assert "cuda:0 is not available: this onnxruntime has no CUDA" in result.stderr
     assert "--device cpu" in result.stderr
 

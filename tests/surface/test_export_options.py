@@ -28,7 +28,7 @@ PARAMETERS: Final = {
 COMMAND: Final = {
     {"for_runtime": "target"}.get(option.name or "", option.name): option
     for option in export.params
-    if isinstance(option, click.Option) and option.opts[0] != "--output-file"
+    if isinstance(option, click.Option) and option.name != "target"
 }
 FORMS: Final[Mapping[str, Any]] = {"recurrent": Recurrent, "recompute": Recompute, "int8": Int8, "fp16_io": Float16Io}
 

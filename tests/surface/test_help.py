@@ -12,10 +12,10 @@ from caffe2_cli.commands import main
 COMMANDS = {
     "check": (
         "MODEL", "--init", "--input NAME=DTYPE[DIMS]", "--output NAME", "--json",
-        "Exit code 0: covered, 1: findings, 2: usage.",
+        "Exit codes: 0 All of MODEL converts. 1 There are findings. 2 It could not be done. 130 Ctrl-C ended it.",
     ),
     "export": (
-        "MODEL", "--init", "--input NAME=DTYPE[DIMS]", "--to [onnx|torch]", "-o, --output-file PATH", "[required]",
+        "MODEL", "--init", "--input NAME=DTYPE[DIMS]", "--to [onnx|torch]", "-o, --out PATH", "[required]",
         "--output NAME",
         "--opset", "--recurrent [auto|fused|scan|loop|portable|gpu|unrolled]", "default: auto", "2 GB",
         "--recompute [none|steps]",
@@ -24,18 +24,18 @@ COMMANDS = {
     ),
     "run": (
         "MODEL", "--init", "--inputs PATH", "--random-inputs", "--input NAME=DTYPE[DIMS]", "--seed",
-        "-o, --outputs PATH", "--output NAME", "--device TEXT", "cuda:N",
+        "-o, --out PATH", "--output NAME", "--device TEXT", "cuda:N",
     ),
     "show": ("MODEL", "--init", "Summarize"),
     "ops": ("--json", "by family"),
     "import": (
-        "MODEL", "--input NAME=DTYPE[DIMS]", "-o, --output PATH", "--foreign [error|carry]", "--device [NAME=]DEVICE",
+        "MODEL", "--input NAME=DTYPE[DIMS]", "-o, --out PATH", "--foreign [error|carry]", "--device [NAME=]DEVICE",
         "--int8", "--format",
     ),
     "convert": ("MODEL [OUT]", "--predictor NAME", "--format [pb|pbtxt|minidb|lmdb|leveldb|safetensors|npz|pt]"),
     "validate": (
         "--other PATH", "--output NAME", "--against RUNTIME", "--device TEXT", "--steps", "--lockstep", "--report PATH",
-        "0: they agree, 1: they disagree",
+        "0 They agree. 1 They disagree.",
     ),
     "batch": (
         "SOURCE", "processes with limits", "--engine TEXT", "dask://HOST:PORT", "--device TEXT", "--seconds",
@@ -43,13 +43,13 @@ COMMANDS = {
     ),
     "train": (
         "MODEL", "--init", "--inputs PATH", "STEP/INPUT", "--steps", "--batch-size", "--loss NAME",
-        "-o, --output-folder PATH", "--checkpoint-every STEPS", "default: 100", "--resume FOLDER", "--device TEXT",
+        "-o, --out PATH", "--checkpoint-every STEPS", "default: 100", "--resume FOLDER", "--device TEXT",
         "--recompute [none|steps]",
         "exit code is then 130",
     ),
     "python": ("PROGRAM", "--caffe2 DIR", "-m", "--device", "ARGUMENTS"),
     "oracle": ("install",),
-    "doctor": ("--json", "what is missing", "Exit code 0"),
+    "doctor": ("--json", "what is missing", "0 Conversions and onnxruntime work."),
 }  # fmt: skip
 
 

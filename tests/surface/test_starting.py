@@ -66,7 +66,7 @@ def test_importing_a_package_loads_nothing_else(package: str, loads: set[str]) -
 
 def test_listing_the_operators_loads_no_converter() -> None:
     modules = loaded(command_line("ops"))
-    assert third_party(modules) == {*OF_HELP, "caffe2_backend", "caffe2_frontend", "rich"}
+    assert third_party(modules) == {*OF_HELP, "caffe2_frontend", "rich"}
     assert {name for name in modules if name.startswith("caffe2_frontend.ops.")} == {"caffe2_frontend.ops.index"}
 
 
@@ -91,7 +91,7 @@ def test_modules_are_not_searched_for_garbage_at_the_end() -> None:
 def test_the_list_of_commands_has_each_command_with_its_summary(name: str) -> None:
     command = COMMANDS[name].load()
     assert command.name == name
-    assert command.get_short_help_str() == click.Command(name, help=COMMANDS[name].summary).get_short_help_str()
+    assert COMMANDS[name].summary.startswith(command.get_short_help_str(limit=1000))
 
 
 def test_every_module_with_a_command_is_listed() -> None:

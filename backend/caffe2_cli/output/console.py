@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
+
+from caffe2_cli.output.echo import echo
+from caffe2_cli.settings import colored, settings
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -15,47 +19,67 @@ _FORCING: Final = frozenset({"FORCE_COLOR", "TTY_COMPATIBLE"})  # what makes ric
 
 
 def _terminal() -> Console | None:
-    """Return the console on stderr if that is a terminal. A pipe needs no rich, which takes a while to import."""
-    if not (os.isatty(_STDERR) or _FORCING & os.environ.keys()):
+    """Return the console on stderr if that is a terminal, and the command is not to be quiet.
+
+    A pipe needs no rich, which takes a while to import.
+    """
+    if settings().quiet or not (os.isatty(_STDERR) or _FORCING & os.environ.keys()):
         return None
     from rich.console import Console
 
-    console = Console(stderr=True)
+    console = Console(stderr=True, color_system=None if colored() is False else "auto")
     return console if console.is_terminal else None
 
 
 @contextmanager
 def progress(text: str) -> Iterator[None]:
-    """Show a spinner on a terminal, nothing in a pipe."""
+    """Show a spinner on a terminal, nothing in a pipe; with ``--verbose`` print how long it took."""
     console = _terminal()
+    start = time.perf_counter()
     if console is None:
         yield
-        return
-    with console.status(text):
-        yield
+    else:
+        with console.status(text):
+            yield
+    _print_seconds(text, start)
+
+
+def _print_seconds(stage: str, start: float) -> None:
+    if settings().verbose:
+        echo(f"{stage}: {time.perf_counter() - start:.2f} s", err=True)
 
 
 @contextmanager
 def stages() -> Iterator[Callable[[str], None]]:
     """Yield a function that shows the running stage: a spinner with its name and seconds on a terminal, else nothing.
 
-    Stages that have ended stay on the terminal until all have.
+    Stages that have ended stay on the terminal until all have; with ``--verbose`` their seconds are printed.
     """
     console = _terminal()
+    started: list[tuple[str, float]] = []
+
+    def start(stage: str) -> None:
+        for name, since in started[-1:]:
+            _print_seconds(name, since)
+        started.append((stage, time.perf_counter()))
+
     if console is None:
-        yield lambda _stage: None
-        return
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+        yield start
+    else:
+        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    columns = (SpinnerColumn(finished_text="✓"), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
+        columns = (SpinnerColumn(finished_text="✓"), TextColumn("{task.description}"), TimeElapsedColumn())
+        with Progress(*columns, console=console, transient=True) as bar:
 
-        def show(stage: str) -> None:
-            for task in bar.task_ids:
-                bar.update(task, completed=1)
-            bar.add_task(stage, total=1)
+            def show(stage: str) -> None:
+                start(stage)
+                for task in bar.task_ids:
+                    bar.update(task, completed=1)
+                bar.add_task(stage, total=1)
 
-        yield show
+            yield show
+    for name, since in started[-1:]:
+        _print_seconds(name, since)
 
 
 @contextmanager
@@ -80,3 +104,17 @@ def steps_shown(total: int, done: int = 0) -> Iterator[Callable[[int, float], No
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("", total=total, completed=done)
         yield lambda step, loss: bar.update(task, completed=step, description=f"loss {loss:.6g}")
+
+
+@contextmanager
+def models_shown() -> Iterator[Callable[[int, int], None]]:
+    """Yield a function that shows how many models are done, of how many: a bar on a terminal, else nothing."""
+    console = _terminal()
+    if console is None:
+        yield lambda _done, _total: None
+        return
+    from rich.progress import Progress
+
+    with Progress(console=console) as bar:
+        task = bar.add_task("validating", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import onnx
 import onnx_ir as ir
@@ -29,37 +30,61 @@ class _Weight:
     size: int
 
 
-def summarize(model: Model | AnyPath) -> list[Table]:
-    """Return inputs and outputs, operators by type (those of bodies apart), and the largest parameters.
+@dataclass(frozen=True)
+class Summary:
+    """What a model is: its title, inputs and outputs as text, operators by type (those of bodies apart), parameters."""
 
-    Of a Caffe2 model, or of the ONNX model in a file. Raises NetFormatError where that holds none.
-    """
+    title: str
+    inputs: Sequence[str]
+    outputs: Sequence[str]
+    outer: Counter[str]
+    inner: Counter[str]
+    weights: Sequence[_Weight]
+
+    def tables(self) -> list[Table]:
+        """Return tables of inputs and outputs, of operators, and of the largest parameters."""
+        return [
+            _interface(self.title, self.inputs, self.outputs),
+            _operators(self.outer, self.inner),
+            _parameters(self.weights),
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data, for JSON: all parameters."""
+        return {
+            "title": self.title,
+            "inputs": list(self.inputs),
+            "outputs": list(self.outputs),
+            "operators": {name: [self.outer[name], self.inner[name]] for name in sorted(self.outer | self.inner)},
+            "parameters": [{**vars(weight), "shape": list(weight.shape)} for weight in self.weights],
+        }
+
+
+def summarize(model: Model | AnyPath) -> Summary:
+    """Summarize a Caffe2 model, or the ONNX model in a file. Raises NetFormatError where that holds none."""
     return _summarize_net(model) if isinstance(model, Model) else _summarize_onnx(model)
 
 
-def _summarize_net(model: Model) -> list[Table]:
-    outer, inner = count_operators(model.predict_net)
+def _summarize_net(model: Model) -> Summary:
     weights = [
         _Weight(p.name, p.dtype.name, p.shape, p.size * p.dtype.itemsize) for p in model.init.parameters.values()
     ]
     title = f"{model.source or 'model'}: {NetView(model.predict_net).name}"
-    return [_interface(title, model.inputs, model.outputs), _operators(outer, inner), _parameters(weights)]
+    return Summary(title, model.inputs, model.outputs, *count_operators(model.predict_net), weights)
 
 
-def _summarize_onnx(path: AnyPath) -> list[Table]:
+def _summarize_onnx(path: AnyPath) -> Summary:
     model = read_onnx(path)
     graph, *bodies = every_graph(model.graph)
     weights = [_weight(tensor) for part in (graph, *bodies) for tensor in part.initializer]
     names = {weight.name for weight in weights}
     inputs = [_described(value) for value in graph.input if value.name not in names]
     opsets = ", ".join(f"{entry.domain or 'ai.onnx'} {entry.version}" for entry in model.opset_import)
-    return [
-        _interface(f"{path}: {graph.name} ({opsets})", inputs, [_described(value) for value in graph.output]),
-        _operators(
-            Counter(node.op_type for node in graph.node), Counter(node.op_type for body in bodies for node in body.node)
-        ),
-        _parameters(weights),
-    ]
+    return Summary(
+        f"{path}: {graph.name} ({opsets})", inputs, [_described(value) for value in graph.output],
+        Counter(node.op_type for node in graph.node),
+        Counter(node.op_type for body in bodies for node in body.node), weights,
+    )  # fmt: skip
 
 
 def _described(value: onnx.ValueInfoProto) -> str:

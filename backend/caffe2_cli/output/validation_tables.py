@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from rich.table import Table
 
-from caffe2_cli.output.echo import echo
+from caffe2_cli.output.echo import message, say
 from caffe2_cli.output.tables import cell, print_line, print_table
+from caffe2_cli.settings import settings
 from caffe2_validation.report import ValidationReport
 
 
@@ -43,15 +44,20 @@ def _matrix(report: ValidationReport) -> Table:
 
 
 def print_circumstances(report: ValidationReport) -> None:
-    """Print to stderr what was not tested, which weights were synthesized, and what is missing or could not run."""
+    """Print to stderr what was not tested, which weights were synthesized, and what is missing or could not run.
+
+    With ``--json`` the object says it.
+    """
+    if settings().schema:
+        return
     if report.caveat:
-        echo(report.caveat, err=True)
+        say(report.caveat, err=True)
     if report.random_weights:
-        echo(f"synthesized weights: {len(report.random_weights)} (seed {report.seed})", err=True)
+        say(f"synthesized weights: {len(report.random_weights)} (seed {report.seed})", err=True)
     for note in report.notes:
-        echo(f"note: {note}", err=True)
+        message("note", note)
     for name, reason in report.absent.items():
         if name != "caffe2":  # the caveat says so
-            echo(f"missing: {name}: {reason}", err=True)
+            say(f"missing: {name}: {reason}", err=True)
     for failure in report.failures:
-        echo(f"could not run: {failure.side}, {failure.case}: {failure.reason}", err=True)
+        message("warning", f"could not run: {failure.side}, {failure.case}: {failure.reason}")

@@ -2,33 +2,41 @@
 
 from __future__ import annotations
 
-import sys
-from collections import Counter
-from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 import click
-from rich.console import Console
+from click.shell_completion import CompletionItem
 
 from caffe2_bridge.storage import AnyPath
 from caffe2_cli import options
 from caffe2_cli.actions import CommandWithActions
 from caffe2_cli.byte_size import parse_size
-from caffe2_cli.errors import COULD_NOT_RUN, reports_errors
+from caffe2_cli.command import Outcome
+from caffe2_cli.exit_codes import NO, YES
 from caffe2_cli.output.command_line import command_line
+from caffe2_cli.output.console import models_shown
 from caffe2_cli.output.echo import echo
+from caffe2_cli.output.skipped import print_skipped
 from caffe2_cli.subcommands.fleet import discover, trends
 
-_LISTED: Final = 20  # skipped files; the summary has all
+
+def _complete_source(_: click.Context, __: click.Parameter, typed: str) -> list[CompletionItem]:
+    """Complete the names of actions, and let the shell complete paths."""
+    actions = [CompletionItem(name) for name in ("discover", "trends") if name.startswith(typed)]
+    return [*actions, CompletionItem(typed, type="file")]
 
 
-@click.command(cls=CommandWithActions, actions=(discover, trends))
-@click.argument("source", type=options.LOCATION)
-@click.option("-o", "--output", "out", type=options.LOCATION, help="The folder to write; default SOURCE-validation.")
+@click.command(
+    cls=CommandWithActions, actions=(discover, trends), schema=1, example="caffe2-bridge batch models -o checked",
+    codes={YES: "All models agree.", NO: "One disagrees."},
+)  # fmt: skip
+@click.argument("source", type=options.LOCATION, shell_complete=_complete_source)
+@options.out("out", "The folder to write; default SOURCE-validation")
 @click.option(
     "--engine",
     default="local",
     show_default=True,
+    shell_complete=options.completing("local", "dask", "dask://", "slurm"),
     help="Where models run: local (processes of this machine), dask (a Dask cluster of this machine), "
     "dask://HOST:PORT (the scheduler of a Dask cluster) or slurm.",
 )
@@ -51,7 +59,6 @@ _LISTED: Final = 20  # skipped files; the summary has all
 @options.random_weights
 @options.tolerances
 @click.option("--matrix", is_flag=True, help="Compare every pair of runtimes, and print the table.")
-@reports_errors(COULD_NOT_RUN)
 def batch(
     source: AnyPath,
     out: AnyPath | None,
@@ -63,19 +70,16 @@ def batch(
     *,
     matrix: bool,
     **choices: Any,
-) -> None:
+) -> Outcome:
     """Check, export and validate every model of SOURCE, in processes with limits of time and memory.
 
     SOURCE is a folder, or a manifest (.toml, .json, .parquet) that lists models with their init nets, inputs, outputs
     and tolerances: `caffe2-bridge batch discover` writes one, docs/fleets.md describes it. Writes the .onnx files, a
     page for each model, index.html, summary.json and, if PyArrow is installed, results.parquet. A second run resumes:
-    models that have a result and did not change are skipped. Exit code 0: all agree, 1: one disagrees, 2: one could not
-    run.
+    models that have a result and did not change are skipped.
 
     `batch discover --help` and `batch trends --help` describe the other actions.
     """
-    from rich.progress import Progress
-
     from caffe2_fleet.batch import run_batch
     from caffe2_fleet.result import ModelResult, exit_code
     from caffe2_validation.options import ValidationOptions
@@ -84,12 +88,10 @@ def batch(
     name = source.resolve().name if source.is_dir() else source.stem
     beside = source if source.name else source.resolve()  # "." has no name
     target = beside.with_name(f"{name}-validation") if out is None else out
-    console = Console(stderr=True)
-    with Progress(console=console, disable=not console.is_terminal) as bar:
-        task = bar.add_task("validating", total=None)
+    with models_shown() as show:
 
         def report(result: ModelResult, done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total)
+            show(done, total)
             echo(f"{result.model}: {result.verdict}" + (f": {result.reason}" if result.reason else ""))
 
         chosen = ValidationOptions(runtimes=runtimes or None, matrix=matrix, **choices)
@@ -102,17 +104,10 @@ def batch(
         from caffe2_fleet.matrix import text_table
 
         echo(text_table(found.results))
-    _print_skipped(found.skipped)
+    print_skipped(found.skipped, "see summary.json")
     exported = sum(bool(result.onnx) for result in found.results)
-    echo(f"{target / 'index.html'}: {len(found.results)} models, {exported} exported")
-    sys.exit(exit_code(found.results))
-
-
-def _print_skipped(files: Sequence[Any]) -> None:
-    """Print the first skipped files to stderr, and how many there are by reason."""
-    for file in files[:_LISTED]:
-        echo(f"skipped: {file.path}: {file.reason}", err=True)
-    if len(files) > _LISTED:
-        echo(f"skipped: {len(files) - _LISTED} more files, see summary.json:", err=True)
-        for reason, count in Counter(file.reason for file in files[_LISTED:]).most_common(5):
-            echo(f"  {count}: {reason}", err=True)
+    page = target / "index.html"
+    echo(f"{page}: {len(found.results)} models, {exported} exported")
+    results = [{"model": each.model, "verdict": each.verdict, "reason": each.reason} for each in found.results]
+    data = {"page": str(page), "exported": exported, "models": results, "skipped": [vars(f) for f in found.skipped]}
+    return Outcome(data, exit_code(found.results))

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from typing import TYPE_CHECKING
 
-import click
 from rich.table import Table
 
-from caffe2_cli import options
-from caffe2_cli.errors import FAILED
+from caffe2_cli.command import Outcome, command
+from caffe2_cli.exit_codes import NO, YES
 from caffe2_cli.output.echo import echo
 from caffe2_cli.output.tables import cell, print_table
 
@@ -20,22 +17,17 @@ if TYPE_CHECKING:  # the command line starts without it
 _GIB = 1 << 30
 
 
-@click.command()
-@options.as_json("report")
-def doctor(as_json: bool) -> None:
-    """Report versions, GPUs and real Caffe2, what is missing, and the line that installs it.
-
-    Exit code 0: conversions and onnxruntime work, 1: they do not.
-    """
+@command(
+    example="caffe2-bridge doctor", schema=1,
+    codes={YES: "Conversions and onnxruntime work.", NO: "They do not."},
+)  # fmt: skip
+def doctor() -> Outcome:
+    """Report versions, GPUs and real Caffe2, what is missing, and the line that installs it."""
     from caffe2_cli.installation import inspect_installation
 
     found = inspect_installation()
-    if as_json:
-        echo(json.dumps(found.to_dict(), indent=2))
-    else:
-        _print(found)
-    if found.problems:
-        sys.exit(FAILED)
+    _print(found)
+    return Outcome(found.to_dict(), NO if found.problems else YES)
 
 
 def _print(found: Installation) -> None:

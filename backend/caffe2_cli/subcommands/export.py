@@ -3,33 +3,45 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+import time
+from typing import Any, Final
 
 import click
 from click.core import ParameterSource
 
-from caffe2_bridge import Model, load
+from caffe2_bridge import Model
 from caffe2_bridge.diagnostics import BridgeError
 from caffe2_bridge.storage import AnyPath
 from caffe2_cli import options
-from caffe2_cli.errors import FAILED, reports_errors
+from caffe2_cli.command import Outcome, command
+from caffe2_cli.exit_codes import NO, YES
+from caffe2_cli.model_source import ModelSource
 from caffe2_cli.output.console import progress
-from caffe2_cli.output.echo import echo
+from caffe2_cli.output.echo import echo, message, name_of, say, say_files
+from caffe2_cli.streams import OutputType
+
+# What --to torch takes.
+_OF_TORCH: Final = ("form", "model", "init", "databases", "predictor", "inputs", "target", "outputs")
 
 
-@click.command()
+@command(
+    example="caffe2-bridge export models/char_rnn -o char_rnn.onnx", schema=1, findings=NO,
+    codes={YES: "MODEL is exported.", NO: "It does not convert, or --verify or --certify found a difference."},
+)  # fmt: skip
 @options.model
-@options.init
-@options.databases
 @options.inputs
 @click.option(
     "--to", "form", type=click.Choice(["onnx", "torch"]), default="onnx", show_default=True,
     help="ONNX; or a folder with PyTorch source (model.py), its weights (model.safetensors), and check.py.",
 )  # fmt: skip
-@click.option(
-    "-o", "--output-file", "target", required=True, type=options.LOCATION,
-    help="The .onnx file to write; with --to torch, the folder.",
-)  # fmt: skip
+@options.out(
+    "target",
+    "The .onnx file to write; with --to torch, the folder",
+    former="--output-file",
+    file=True,
+    required=True,
+    type=OutputType(".onnx"),
+)
 @options.outputs
 @click.option("--opset", type=int, help="The ONNX opset of the result; default the target's, 20 for onnxruntime.")
 @options.target
@@ -77,33 +89,47 @@ from caffe2_cli.output.echo import echo
     "--external-data", type=click.IntRange(min=0), is_flag=False, flag_value=1024, metavar="[BYTES]",
     help="Write tensors of more than BYTES (1024) to OUTPUT-FILE.data.",
 )  # fmt: skip
-@reports_errors()
+@options.verify
 def export(
-    model: AnyPath, init: AnyPath | None, databases: AnyPath | None, target: AnyPath, certify: bool,
-    outputs: tuple[str, ...], no_weights: bool, external_data: int | None, form: str, for_runtime: str,
-    **choices: Any,
-) -> None:  # fmt: skip
+    model: ModelSource, target: AnyPath, certify: bool, outputs: tuple[str, ...], no_weights: bool,
+    external_data: int | None, form: str, for_runtime: str, verify: bool, **choices: Any,
+) -> Outcome:  # fmt: skip
     """Convert MODEL to ONNX. Weights above 2 GB go to a file in the same folder.
 
     With --to torch, convert MODEL to the source of a PyTorch module, which imports PyTorch alone.
     """
+    start = time.perf_counter()
     if form == "torch":
         _require_options_of_torch()
-        _export_torch(load(model, init, databases=databases), target, choices["inputs"], outputs)
-        return
+        return _export_torch(model.load(), target, choices["inputs"], outputs)
+    from caffe2_cli.exported import ExportedModel
     from caffe2_frontend import ExportOptions, convert, save_onnx
 
-    loaded = load(model, init, databases=databases)
+    loaded = model.load()
     if certify:
         _certify(loaded)
     with progress("exporting"):
         chosen = ExportOptions(outputs=outputs or None, require_weights=not no_weights, target=for_runtime, **choices)
         converted = convert(loaded, options=chosen)
         written = save_onnx(converted, target, external_data=external_data)
-    for path in written:
-        echo(f"{path}: {path.stat().st_size:,} bytes")
+    seconds = time.perf_counter() - start
+    described = ExportedModel.of(converted)
+    say_files(written)
+    for line in described.lines():
+        say(line)
+    say(f"exported in {seconds:.1f} s")
     if chosen.fp16 or chosen.int8 != "exact":
         _measure(loaded, chosen, converted, target)
+    files = [name_of(path) for path in written]
+    data = {"files": files, **described.to_dict(), "seconds": round(seconds, 3)}
+    return _verified(loaded, target, chosen, data) if verify else Outcome(data)
+
+
+def _verified(model: Model, target: AnyPath, chosen: Any, data: dict[str, Any]) -> Outcome:
+    from caffe2_cli.verification import verify
+
+    report = verify(model, target, described=chosen.inputs, outputs=chosen.outputs)
+    return Outcome({**data, "verdict": report.verdict}, report.exit_code)
 
 
 def _require_options_of_torch() -> None:
@@ -111,11 +137,11 @@ def _require_options_of_torch() -> None:
     context = click.get_current_context()
     for parameter in context.command.params:
         given = context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
-        if given and parameter.name not in ("form", "model", "init", "databases", "inputs", "target", "outputs"):
+        if given and parameter.expose_value and parameter.name not in _OF_TORCH:
             raise click.UsageError(f"{parameter.opts[0]} is an option of ONNX, and does not go with --to torch")
 
 
-def _export_torch(model: Model, folder: AnyPath, described: Any, outputs: tuple[str, ...]) -> None:
+def _export_torch(model: Model, folder: AnyPath, described: Any, outputs: tuple[str, ...]) -> Outcome:
     """Write the source, and what to_torch computes for synthesized inputs."""
     from caffe2_bridge.files.optional_packages import required
 
@@ -129,9 +155,9 @@ def _export_torch(model: Model, folder: AnyPath, described: Any, outputs: tuple[
         made = synthesize(model, ValidationOptions(sizes=SIZES[:1], described=described, outputs=outputs or None))
         written = export_torch(model, folder, examples=made.cases[0].inputs, outputs=outputs or None)
     for note in made.notes:
-        echo(f"note: {note}", err=True)
-    for path in written:
-        echo(f"{path}: {path.stat().st_size:,} bytes" if path.exists() else str(path))
+        message("note", note)
+    say_files(written)
+    return Outcome({"files": [str(path) for path in written]})
 
 
 def _measure(model: Model, chosen: Any, converted: Any, target: AnyPath) -> None:
@@ -142,7 +168,7 @@ def _measure(model: Model, chosen: Any, converted: Any, target: AnyPath) -> None
         with progress("comparing"):
             differences = measure_precision(model, chosen, converted, target)
     except BridgeError as error:
-        echo(f"the results were not compared with those of the exact export: {error}", err=True)
+        message("warning", f"the results were not compared with those of the exact export: {error}")
         return
     for difference in differences:
         echo(str(difference))
@@ -156,5 +182,5 @@ def _certify(model: Model) -> None:
     for certificate in certificates:
         echo(str(certificate))
     if not all(certificate.agrees for certificate in certificates):
-        echo("error: a fused operator does not compute what the net computes; nothing was exported", err=True)
-        sys.exit(FAILED)
+        message("error", "a fused operator does not compute what the net computes; nothing was exported")
+        sys.exit(NO)

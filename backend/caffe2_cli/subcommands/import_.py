@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from caffe2_bridge.storage import AnyPath
 from caffe2_cli import options
-from caffe2_cli.errors import reports_errors
+from caffe2_cli.command import Outcome, command
+from caffe2_cli.exit_codes import NO, YES
 from caffe2_cli.output.console import progress
-from caffe2_cli.output.echo import echo
+from caffe2_cli.output.echo import say
 
 if TYPE_CHECKING:
     from caffe2_backend.importer import ImportedModel
@@ -27,10 +29,13 @@ def _parse_placement(_: click.Context, __: click.Parameter, values: tuple[str, .
     return pairs[0][2]
 
 
-@click.command(name="import")
-@options.model
+@command(
+    name="import", example="caffe2-bridge import char_rnn.onnx -o net", schema=1, findings=NO,
+    codes={YES: "MODEL is imported.", NO: "It does not convert, or --verify found a difference."},
+)  # fmt: skip
+@options.onnx_model
 @options.inputs
-@click.option("-o", "--output", "target", required=True, type=options.LOCATION, help="The folder to write.")
+@options.out("target", "The folder to write; a file with --format minidb", required=True)
 @click.option(
     "--foreign", type=click.Choice(["error", "carry"]), default="error", show_default=True,
     help="Operators that Caffe2 lacks: report an error, or carry them as ONNX operators.",
@@ -46,20 +51,37 @@ def _parse_placement(_: click.Context, __: click.Parameter, values: tuple[str, .
     "--format", "form", type=click.Choice(["pb", "pbtxt", "minidb"]), default="pb", show_default=True,
     help="The format of the nets.",
 )  # fmt: skip
-@reports_errors()
+@options.verify
 def import_(
-    model: AnyPath, inputs: dict[str, Any], target: AnyPath, foreign: Any, devices: Any, int8: bool, form: Any
-) -> None:  # fmt: skip
+    model: AnyPath, inputs: dict[str, Any], target: AnyPath, foreign: Any, devices: Any, int8: bool, form: Any,
+    verify: bool,
+) -> Outcome:  # fmt: skip
     """Convert MODEL, an .onnx file, to a Caffe2 net and its init net."""
     from caffe2_backend.importer import import_model
     from caffe2_backend.options import ImportOptions
     from caffe2_bridge import save
 
+    start = time.perf_counter()
     with progress("importing"):
         imported = import_model(model, ImportOptions(foreign, devices, int8=int8, inputs=inputs))
         save(imported.model, target, format=form)
+    seconds = time.perf_counter() - start
     written = f"{target}/ (predict_net.{form}, init_net.{form})" if form in ("pb", "pbtxt") else str(target)
-    echo(f"Wrote {written}: {_operators(imported)}.")
+    say(f"Wrote {written}: {_operators(imported)}.")
+    net = imported.model
+    say(f"inputs {', '.join(net.inputs) or 'none'}; outputs {', '.join(net.outputs)}; {seconds:.1f} s")
+    ops = net.predict_net.op
+    data = {
+        "path": str(target), "format": form, "inputs": list(net.inputs), "outputs": list(net.outputs),
+        "operators": len(ops), "carried": sum(bool(op.domain) for op in ops), "restored": imported.restored,
+        "seconds": round(seconds, 3),
+    }  # fmt: skip
+    if not verify:
+        return Outcome(data)
+    from caffe2_cli.verification import verify as compare
+
+    report = compare(model, target, described=inputs)
+    return Outcome({**data, "verdict": report.verdict}, report.exit_code)
 
 
 def _operators(imported: ImportedModel) -> str:

@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 
 import click
 from rich.table import Table
 
-from caffe2_cli import options
-from caffe2_cli.errors import reports_errors
-from caffe2_cli.output.echo import echo
-from caffe2_cli.output.tables import print_table
+from caffe2_cli.command import Outcome, command
+from caffe2_cli.exit_codes import YES
+from caffe2_cli.output.tables import is_terminal, print_table
 
 
-@click.command()
-@options.as_json("table")
+@command(example="caffe2-bridge ops", schema=1, codes={YES: "The operators are listed."})
 @click.option(
     "--to", type=click.Choice(["onnx", "torch"]), default="onnx", show_default=True,
     help="What they convert to; modules of PyTorch need the extra torch.",
 )  # fmt: skip
-@reports_errors()
-def ops(as_json: bool, to: str) -> None:
-    """List the Caffe2 operators that convert, by family."""
-    rows = _modules() if to == "torch" else _exports()
-    if as_json:
-        echo(json.dumps(rows, indent=2))
-        return
-    table = Table("family", "Caffe2 operators", title=f"{sum(map(len, rows.values()))} operators", title_justify="left")
-    for name, types in rows.items():
-        table.add_row(name, ", ".join(types))
+def ops(to: str) -> Outcome:
+    """List the Caffe2 operators that convert, by family. In a pipe each has a line of its own."""
+    families = _modules() if to == "torch" else _exports()
+    count = sum(map(len, families.values()))
+    table = Table("family", "Caffe2 operators", title=f"{count} operators", title_justify="left")
+    for family, types in families.items():
+        for text in [", ".join(types)] if is_terminal() else types:
+            table.add_row(family, text)
     print_table(table)
+    return Outcome({"families": families})
 
 
 def _exports() -> Mapping[str, tuple[str, ...]]:

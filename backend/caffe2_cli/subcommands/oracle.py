@@ -5,22 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from caffe2_cli import options
-from caffe2_cli.errors import COULD_NOT_RUN, reports_errors
+from caffe2_cli.command import Command
+from caffe2_cli.exit_codes import YES
+from caffe2_cli.lazy_group import Group
+from caffe2_cli.output.console import progress
 from caffe2_cli.output.echo import echo
 
 
-@click.group()
+@click.group(cls=Group)
 def oracle() -> None:
     """Real Caffe2, to compare with."""
 
 
-@oracle.command()
+@oracle.command(cls=Command, example="caffe2-bridge oracle install", codes={YES: "Real Caffe2 is installed."})
 @click.argument("folder", required=False, type=options.PATH)
 @click.option("--python", metavar="PATH", help="A CPython 3.8; default one on PATH, or one that pyenv has.")
-@reports_errors(COULD_NOT_RUN)
 def install(folder: Path | None, python: str | None) -> None:
     """Install real Caffe2 (about 0.8 GB) into FOLDER, and print the Python that has it.
 
@@ -28,5 +29,5 @@ def install(folder: Path | None, python: str | None) -> None:
     """
     from caffe2_validation.runtimes.install import install_oracle
 
-    with Console(stderr=True).status("installing real Caffe2"):
+    with progress("installing real Caffe2"):
         echo(str(install_oracle(folder, python)))

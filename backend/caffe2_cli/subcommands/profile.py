@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import click
 
-from caffe2_bridge import Model, load
+from caffe2_bridge import Model
 from caffe2_bridge.files.saver import replace_file
 from caffe2_bridge.storage import AnyPath, published
 from caffe2_cli import options
-from caffe2_cli.errors import reports_errors
+from caffe2_cli.command import Outcome, command
+from caffe2_cli.exit_codes import YES
+from caffe2_cli.model_source import ModelSource
 from caffe2_cli.output.arrays import read_arrays
 from caffe2_cli.output.console import progress
 from caffe2_cli.output.echo import echo
@@ -18,26 +21,20 @@ from caffe2_cli.output.echo import echo
 _SLOWEST = 5
 
 
-@click.command()
+@command(
+    example="caffe2-bridge profile models/char_rnn -o times.json", schema=1, codes={YES: "The operators are measured."}
+)
 @options.model
-@options.init
-@options.databases
-@click.option("--inputs", "source", type=options.LOCATION, help="An .npz file; without it inputs are synthesized.")
+@options.given_inputs
 @options.inputs
-@click.option("-o", "--output", "target", required=True, type=options.LOCATION, help="The JSON file to write.")
+@options.seed
+@options.out("target", "The JSON file to write", file=True, required=True)
 @options.runtime_device
 @click.option("--runs", type=click.IntRange(min=1), default=10, show_default=True, help="Measured runs of an operator.")
-@reports_errors()
 def profile(
-    model: AnyPath,
-    init: AnyPath | None,
-    databases: AnyPath | None,
-    source: AnyPath | None,
-    inputs: dict[str, Any],
-    target: AnyPath,
-    device: str | None,
+    model: ModelSource, source: AnyPath | None, inputs: dict[str, Any], seed: int, target: AnyPath, device: str | None,
     runs: int,
-) -> None:
+) -> Outcome:  # fmt: skip
     """Measure how long each operator of MODEL takes on onnxruntime.
 
     The file has the operators' types, shapes and times; caffe2_bridge.ProfiledCosts reads it for placements.
@@ -48,9 +45,10 @@ def profile(
     from caffe2_validation.options import ValidationOptions
 
     with progress("measuring"):
-        loaded = load(model, init, databases=databases)
+        loaded = model.load()
         given = read_arrays(source) if source else None
-        made = generate(Forms(loaded, inputs, given), given, ValidationOptions(described=inputs, random_weights=True))
+        options = ValidationOptions(described=inputs, random_weights=True, seed=seed)
+        made = generate(Forms(loaded, inputs, given), given, options)
         net = made.forms.model if isinstance(made.forms.model, Model) else loaded
         measured = profile_model(net, made.cases[0].inputs, device=device, runs=runs)
     with published(target) as path:
@@ -60,3 +58,4 @@ def profile(
         milliseconds = 1000 * sorted(operator.seconds)[len(operator.seconds) // 2]
         echo(f"[{operator.index}] {operator.type}: {milliseconds:.3g} ms")
     echo(f"{len(measured.operators)} operators measured on {measured.device}")
+    return Outcome(json.loads(measured.to_json()))

@@ -9,15 +9,25 @@ from pathlib import Path
 import click
 
 from caffe2_cli import options
-from caffe2_cli.errors import COULD_NOT_RUN, reports_errors
+from caffe2_cli.command import command
+from caffe2_cli.errors import errors_reported
+from caffe2_cli.exit_codes import NO, YES
 
 
-@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@command(
+    example="caffe2-bridge python -m caffe2.python.examples.char_rnn --train_data text.txt", program=True,
+    codes={YES: "PROGRAM ended.", NO: "PROGRAM raised an exception; or any code that it ends with."},
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)  # fmt: skip
 @click.option("--caffe2", "copy", type=options.PATH, metavar="DIR",
               help="Where Caffe2's Python files are: the folder that contains caffe2, an environment with torch up to "
               "1.12, or such a wheel. Default: $CAFFE2_PYTHON_SOURCES, else the module search path.")  # fmt: skip
 @click.option("-m", "module", is_flag=True, help="PROGRAM is a module, such as caffe2.python.examples.char_rnn.")
-@click.option("--device", metavar="DEVICE", help="Where nets run: cpu or cuda:N. Default: as device options say.")
+@click.option(
+    "--device",
+    shell_complete=options.complete_device,
+    help="Where nets run: cpu or cuda:N. Default: as device options say.",
+)
 @click.argument("program")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def python(copy: Path | None, module: bool, device: str | None, program: str, arguments: tuple[str, ...]) -> None:
@@ -25,7 +35,8 @@ def python(copy: Path | None, module: bool, device: str | None, program: str, ar
 
     Caffe2's own Python files are read from your copy of them, which is not changed. ARGUMENTS are the program's.
     """
-    _prepare(copy, device)
+    with errors_reported("python"):
+        _prepare(copy, device)
     from caffe2_compat.hook.run import run_module, run_program
 
     atexit.unregister(gc.freeze)  # Python's last search for garbage may close a file that the program leaves open
@@ -35,7 +46,6 @@ def python(copy: Path | None, module: bool, device: str | None, program: str, ar
         run_program(Path(program), arguments)
 
 
-@reports_errors(COULD_NOT_RUN)
 def _prepare(copy: Path | None, device: str | None) -> None:
     from caffe2_compat import install_caffe2, workspace
 

@@ -2,38 +2,39 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Mapping
 from typing import Any
 
 import click
 
-from caffe2_bridge import Model, load
+from caffe2_bridge import Model
 from caffe2_bridge.storage import AnyPath
 from caffe2_cli import options
-from caffe2_cli.errors import reports_errors
+from caffe2_cli.command import Outcome, command
+from caffe2_cli.exit_codes import YES
+from caffe2_cli.model_source import ModelSource
 from caffe2_cli.output.arrays import read_arrays, write_arrays
 from caffe2_cli.output.console import progress
-from caffe2_cli.output.echo import echo
+from caffe2_cli.output.echo import message, name_of, say
 
 
-@click.command()
+@command(
+    example="caffe2-bridge run models/char_rnn --random-inputs -o outputs.npz", schema=1,
+    codes={YES: "The outputs are written."},
+)  # fmt: skip
 @options.model
-@options.init
-@options.databases
 @click.option("--inputs", "source", type=options.LOCATION, help="An .npz file with an array for each input.")
 @click.option("--random-inputs", is_flag=True, help="Synthesize the inputs, as validate does.")
 @options.inputs
 @options.random_weights
 @options.seed
-@click.option("-o", "--outputs", "target", required=True, type=options.LOCATION, help="The .npz file to write.")
+@options.out("target", "The .npz file to write", former="--outputs", file=True, required=True)
 @options.outputs
 @options.device
-@reports_errors()
 def run(
-    model: AnyPath,
-    init: AnyPath | None,
-    databases: AnyPath | None,
+    model: ModelSource,
     source: AnyPath | None,
     random_inputs: bool,
     inputs: dict[str, Any],
@@ -42,7 +43,7 @@ def run(
     target: AnyPath,
     outputs: tuple[str, ...],
     device: str | None,
-) -> None:
+) -> Outcome:
     """Run MODEL once on onnxruntime."""
     from caffe2_backend.runtime import Int8Tensor, Predictor
 
@@ -51,22 +52,25 @@ def run(
     if (inputs or random_weights) and not random_inputs:
         raise click.UsageError("--input and --random-weights are for inputs that are synthesized: add --random-inputs")
     arrays = read_arrays(source) if source else {}
+    start = time.perf_counter()
     with progress("running"), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        loaded: Any = model if model.suffix == ".onnx" else load(model, init, databases=databases)
+        loaded: Any = model.read()
         if random_inputs:
             chosen = {"described": inputs, "outputs": outputs or None, "seed": seed, "random_weights": random_weights}
             loaded, arrays = _synthesized(loaded, chosen)
         predictor = Predictor(loaded, device, outputs=outputs or None)
         found = predictor.run(arrays)
     for line in predictor.placement.describe().splitlines() if predictor.placement else ():
-        echo(f"note: {line}", err=True)
+        message("note", line)
     for warning in caught:
-        echo(f"warning: {warning.message}", err=True)
+        message("warning", warning.message)
     results = {name: value.data if isinstance(value, Int8Tensor) else value for name, value in found.items()}
     write_arrays(target, results)
     for name, array in results.items():
-        echo(f"{name}: {array.dtype}{list(array.shape)}")
+        say(f"{name}: {array.dtype}{list(array.shape)}")
+    outputs_data = [{"name": n, "dtype": str(a.dtype), "shape": list(a.shape)} for n, a in results.items()]
+    return Outcome({"path": name_of(target), "outputs": outputs_data, "seconds": round(time.perf_counter() - start, 3)})
 
 
 def _synthesized(model: Any, chosen: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
@@ -80,9 +84,9 @@ def _synthesized(model: Any, chosen: Mapping[str, Any]) -> tuple[Any, dict[str, 
     case = made.cases[0]
     for name, value in case.inputs.items():
         array = value.data if isinstance(value, Int8Tensor) else value
-        echo(f"synthesized input {name}: {array.dtype}{list(array.shape)} (seed {case.seed})", err=True)
+        say(f"synthesized input {name}: {array.dtype}{list(array.shape)} (seed {case.seed})", err=True)
     if made.weights:
-        echo(f"synthesized weights: {len(made.weights)} (seed {case.seed})", err=True)
+        say(f"synthesized weights: {len(made.weights)} (seed {case.seed})", err=True)
     for note in made.notes:
-        echo(f"note: {note}", err=True)
+        message("note", note)
     return made.forms.model if isinstance(model, Model) else model, dict(case.inputs)

@@ -4,35 +4,32 @@ from __future__ import annotations
 
 import click
 
-from caffe2_bridge import load
 from caffe2_bridge.storage import AnyPath
 from caffe2_cli import options
-from caffe2_cli.errors import reports_errors
+from caffe2_cli.command import Outcome, command
+from caffe2_cli.exit_codes import YES
+from caffe2_cli.model_source import ModelSource
 from caffe2_cli.output.console import progress
-from caffe2_cli.output.echo import echo
+from caffe2_cli.output.echo import say_files
 from caffe2_cli.output.tables import print_table
 
 
-@click.command()
+@command(example="caffe2-bridge show models/char_rnn", schema=1, codes={YES: "It is shown."})
 @options.model
-@options.init
-@options.predictor
-@click.option("--svg", type=options.LOCATION, help="Draw the net into this file instead (needs graphviz).")
-@reports_errors()
-def show(model: AnyPath, init: AnyPath | None, predictor: str | None, svg: AnyPath | None) -> None:
+@click.option("--svg", type=options.OUTPUT, help="Draw the net into this file instead (needs graphviz).")
+def show(model: ModelSource, svg: AnyPath | None) -> Outcome:
     """Summarize MODEL: inputs, outputs, operators, parameters and their sizes. Or draw it."""
     from caffe2_cli.output.summary import summarize
 
-    is_onnx = model.suffix == ".onnx"
-    if is_onnx and (init is not None or predictor is not None):
-        raise click.UsageError("--init and --predictor are for Caffe2 models")
-    loaded = model if is_onnx else load(model, init, predictor=predictor)
+    read = model.read()
     if svg is None:
-        for table in summarize(loaded):
+        summary = summarize(read)
+        for table in summary.tables():
             print_table(table)
-        return
+        return Outcome(summary.to_dict())
     from caffe2_backend.picture import draw
 
     with progress("drawing"):
-        draw(loaded, svg)
-    echo(f"{svg}: {svg.stat().st_size:,} bytes")
+        draw(read, svg)
+    say_files([svg])
+    return Outcome({"files": [str(svg)]})

@@ -4,29 +4,30 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import sys
 import warnings
 from typing import Any, Final
 
 import click
 
-from caffe2_bridge import load
 from caffe2_bridge.diagnostics import BridgeError
 from caffe2_bridge.storage import AnyPath
 from caffe2_cli import options
-from caffe2_cli.errors import INTERRUPTED, reports_errors
+from caffe2_cli.command import Outcome, command
+from caffe2_cli.exit_codes import INTERRUPTED, YES
+from caffe2_cli.model_source import ModelSource
 from caffe2_cli.output.arrays import read_arrays
 from caffe2_cli.output.command_line import command_line
 from caffe2_cli.output.console import steps_shown
-from caffe2_cli.output.echo import echo
+from caffe2_cli.output.echo import echo, message, say, say_files
 
 _POSITIVE: Final = click.IntRange(min=1)
 
 
-@click.command()
+@command(
+    example="caffe2-bridge train models/lstm_train --inputs batches.npz --steps 100 -o trained", schema=1,
+    codes={YES: "The model is trained."},
+)  # fmt: skip
 @options.model
-@options.init
-@options.databases
 @click.option(
     "--inputs", "source", type=options.LOCATION, required=True,
     help="An .npz file with an array for each input, which --batch-size cuts along the leading dim; or with arrays "
@@ -35,19 +36,17 @@ _POSITIVE: Final = click.IntRange(min=1)
 @click.option("--steps", type=_POSITIVE, required=True, help="The number of steps; with --resume, those before count.")
 @click.option("--batch-size", type=_POSITIVE, help="Rows of a batch; default: all.")
 @click.option("--loss", metavar="NAME", help="The loss; default: the blob that the gradients start from.")
-@click.option("-o", "--output-folder", "target", type=options.LOCATION, required=True, help="The folder to write.")
+@options.out("target", "The folder to write", former="--output-folder", required=True)
 @click.option("--checkpoint-every", type=_POSITIVE, default=100, show_default=True, metavar="STEPS",
               help="Write a checkpoint after so many steps.")  # fmt: skip
 @click.option("--resume", type=options.LOCATION, metavar="FOLDER", help="Continue from the checkpoint in this folder.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random fills of the init net.")
 @options.recompute
 @options.device
-@reports_errors()
 def train(
-    model: AnyPath, init: AnyPath | None, databases: AnyPath | None, source: AnyPath, steps: int,
-    batch_size: int | None, loss: str | None, target: AnyPath, checkpoint_every: int, resume: AnyPath | None, seed: int,
-    recompute: str, device: str | None,
-) -> None:  # fmt: skip
+    model: ModelSource, source: AnyPath, steps: int, batch_size: int | None, loss: str | None, target: AnyPath,
+    checkpoint_every: int, resume: AnyPath | None, seed: int, recompute: str, device: str | None,
+) -> Outcome:  # fmt: skip
     """Train MODEL, a Caffe2 training net or its export, on onnxruntime.
 
     Writes the trained nets, their export, a checkpoint and the loss curve to the output folder. Ctrl-C ends the run
@@ -63,39 +62,37 @@ def train(
     arrays = read_arrays(source)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        trainer = _trainer(model, init, databases, device, seed, loss, recompute)
+        trainer = _trainer(model, device, seed, loss, recompute)
     for warning in caught:
-        echo(f"warning: {warning.message}", err=True)
+        message("warning", warning.message)
     batches = make_batches(arrays, trainer.inputs, batch_size, trainer.input_types(), trainer.optional)
     target.mkdir(parents=True, exist_ok=True)
     schedule = Schedule(steps, checkpoint_every, target, loss)
     with steps_shown(steps, start.steps if start else 0) as show, interruptible() as stopped:
         final = run_training(trainer, batches, schedule, start=start, observe=show, stopped=stopped)
-    _report(final, target, str(model))
+    _report(final, target, str(model.path))
     written = _write(trainer, target, batches)
-    for path in written:
-        echo(f"{path}: {path.stat().st_size:,} bytes")
+    say_files(written)
+    data = {"loss": final.loss, "losses": list(final.losses), "steps": final.steps, "files": list(map(str, written))}
     if final.steps < steps:
         echo(f"interrupted after step {final.steps}; --resume {target} continues", err=True)
-        sys.exit(INTERRUPTED)
+        return Outcome(data, INTERRUPTED)
+    return Outcome(data)
 
 
-def _trainer(
-    model: AnyPath, init: AnyPath | None, databases: AnyPath | None, device: str | None, seed: int, loss: str | None,
-    recompute: str,
-) -> Any:  # fmt: skip
+def _trainer(model: ModelSource, device: str | None, seed: int, loss: str | None, recompute: str) -> Any:
     from caffe2_backend.training.net_trainer import NetTrainer
     from caffe2_backend.training.onnx_trainer import OnnxTrainer
     from caffe2_bridge.gradients import recompute_steps
 
-    if model.suffix == ".onnx":
+    read: Any = model.read()
+    if model.is_onnx:
         if recompute != "none":
             raise click.UsageError("--recompute is for nets; give it to the export of the model: export --recompute")
-        return OnnxTrainer(model, device)
-    loaded = load(model, init, databases=databases)
+        return OnnxTrainer(read, device)
     if recompute == "steps":
-        loaded = dataclasses.replace(loaded, predict_net=recompute_steps(loaded.predict_net))
-    return NetTrainer(loaded, device, seed=seed, loss=loss)
+        read = dataclasses.replace(read, predict_net=recompute_steps(read.predict_net))
+    return NetTrainer(read, device, seed=seed, loss=loss)
 
 
 def _report(final: Any, target: AnyPath, model: str) -> None:
@@ -104,10 +101,10 @@ def _report(final: Any, target: AnyPath, model: str) -> None:
 
     write_loss_page(target / "loss.html", final, model, command_line())
     echo(f"{final.loss}: {final.losses[0]:.6g} to {final.losses[-1]:.6g} in {final.steps} steps")
-    echo(sparkline(final.losses))
+    say(sparkline(final.losses))
     wrong = next((i for i, value in enumerate(final.losses) if not math.isfinite(value)), None)
     if wrong is not None:
-        echo(f"warning: {final.loss} is {final.losses[wrong]} at step {wrong + 1}", err=True)
+        message("warning", f"{final.loss} is {final.losses[wrong]} at step {wrong + 1}")
 
 
 def _write(trainer: Any, target: AnyPath, batches: Any) -> list[AnyPath]:
@@ -115,5 +112,5 @@ def _write(trainer: Any, target: AnyPath, batches: Any) -> list[AnyPath]:
     try:
         return list(trainer.write(target, batches.batch(0), open_dims=batches.open_dims))
     except BridgeError as error:
-        echo(f"warning: the trained model is not exported: {error}", err=True)
+        message("warning", f"the trained model is not exported: {error}")
         return [path for path in (target / "init_net.pb", target / "predict_net.pb") if path.exists()]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from typing import Any
 
@@ -11,18 +10,21 @@ import click
 from caffe2_bridge.diagnostics import BridgeError
 from caffe2_bridge.storage import AnyPath
 from caffe2_cli import options
-from caffe2_cli.errors import COULD_NOT_RUN, reports_errors
+from caffe2_cli.command import Outcome, command
+from caffe2_cli.exit_codes import NO, YES
+from caffe2_cli.model_source import ModelSource
 from caffe2_cli.output.arrays import read_arrays
 from caffe2_cli.output.command_line import command_line
 from caffe2_cli.output.console import stages
-from caffe2_cli.output.echo import echo
+from caffe2_cli.output.echo import message
 from caffe2_cli.output.validation_tables import print_circumstances, print_report
 
 
-@click.command()
+@command(
+    example="caffe2-bridge validate models/char_rnn --report report.html", schema=1,
+    codes={YES: "They agree.", NO: "They disagree."},
+)  # fmt: skip
 @options.model
-@options.init
-@options.databases
 @click.option("--other", type=options.LOCATION, help="A second model to compare MODEL with.")
 @options.runtimes
 @options.runtime_device
@@ -44,24 +46,18 @@ from caffe2_cli.output.validation_tables import print_circumstances, print_repor
 )
 @click.option("--lockstep", is_flag=True, help="Find the first operator, and the step, that do not agree.")
 @click.option("--repro", type=options.LOCATION, help="Write that operator with its inputs to this folder.")
-@click.option("--report", type=options.LOCATION, help="Write the report to this file, as a page of HTML.")
-@options.as_json("report")
+@click.option("--report", type=options.OUTPUT, help="Write the report to this file, as a page of HTML.")
 @options.seed
 @options.tolerances
 @options.target
 @options.recurrent
 @click.option("--caffe2-python", metavar="PATH", help="The Python that has real Caffe2.")
-@reports_errors(COULD_NOT_RUN)
 def validate(
-    model: AnyPath, init: AnyPath | None, databases: AnyPath | None, other: AnyPath | None,
-    runtimes: tuple[str, ...], source: AnyPath | None, inputs: dict[str, Any], outputs: tuple[str, ...],
-    every_blob: bool, matrix: bool, lockstep: bool, repro: AnyPath | None, report: AnyPath | None, as_json: bool,
-    caffe2_python: str | None, for_runtime: str, **choices: Any,
-) -> None:  # fmt: skip
-    """Compare what runtimes compute for MODEL, and find where they disagree.
-
-    Exit code 0: they agree, 1: they disagree, 2: something could not run.
-    """
+    model: ModelSource, other: AnyPath | None, runtimes: tuple[str, ...], source: AnyPath | None,
+    inputs: dict[str, Any], outputs: tuple[str, ...], every_blob: bool, matrix: bool, lockstep: bool,
+    repro: AnyPath | None, report: AnyPath | None, caffe2_python: str | None, for_runtime: str, **choices: Any,
+) -> Outcome:  # fmt: skip
+    """Compare what runtimes compute for MODEL, and find where they disagree."""
     from caffe2_validation.api import run_validation
     from caffe2_validation.forms import read_model
     from caffe2_validation.options import ValidationOptions
@@ -73,19 +69,16 @@ def validate(
     )  # fmt: skip
     with stages() as show:
         show("loading")
-        read = read_model(model, init, databases)
+        read = read_model(model.read())
         result = run_validation(read, read_arrays(source) if source else None, other, validation, show)
     result = replace(result, command=command_line())
     if report is not None:
         from caffe2_validation.render.page import write_page
 
-        write_page(result, report, _picture(model if model.suffix == ".onnx" else read, result))
-    if as_json:
-        echo(result.to_json())
-    else:
-        print_report(result)
-        print_circumstances(result)
-    sys.exit(result.exit_code)
+        write_page(result, report, _picture(model.path if model.is_onnx else read, result))
+    print_report(result)
+    print_circumstances(result)
+    return Outcome(result.to_dict(), result.exit_code)
 
 
 def _picture(model: Any, result: Any) -> str:
@@ -94,5 +87,5 @@ def _picture(model: Any, result: Any) -> str:
     try:
         return error_picture(model, result)
     except BridgeError as error:  # without graphviz the page has no picture
-        echo(f"the page has no picture of the net: {error}", err=True)
+        message("note", f"the page has no picture of the net: {error}")
         return ""

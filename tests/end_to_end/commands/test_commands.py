@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -48,7 +49,11 @@ def dims(value: onnx.ValueInfoProto) -> list[int | str]:
 def test_export_with_nothing_but_a_target(small: Path, tmp_path: Path) -> None:
     target = tmp_path / "out.onnx"
     result = call("export", small, "-o", target)
-    assert result.stdout == f"{target}: {target.stat().st_size:,} bytes\n"
+    *lines, seconds = result.stdout.splitlines()
+    assert lines == [
+        f"{target}: {target.stat().st_size:,} bytes", "opset 20", "input   x: float32[N,3]", "output  y: float32[N,2]",
+    ]  # fmt: skip
+    assert re.fullmatch(r"exported in \d+\.\d s", seconds)
     assert result.stderr == ""
     model = onnx.load(target)  # noqa: TID251 - a file of the tests themselves
     onnx.checker.check_model(model, full_check=True)
@@ -110,6 +115,7 @@ def test_check(small: Path) -> None:
     result = call("check", small)
     assert result.stdout == "3 operators convert; covered\n"
     assert json.loads(call("check", small, "--json").stdout) == {
+        "schema": 1,
         "covered": True,
         "converted": {"FC": 1, "Relu": 1, "Tanh": 1},
         "findings": [],
@@ -150,7 +156,7 @@ def test_show(small: Path) -> None:
 
 
 def test_ops() -> None:
-    rows = json.loads(call("ops", "--json").stdout)
+    rows = json.loads(call("ops", "--json").stdout)["families"]
     types = {name for row in rows.values() for name in row}
     assert {"FC", "RecurrentNetwork", "LSTMUnit", "Softmax"} <= types
     assert f"{sum(map(len, rows.values()))} operators" in call("ops").stdout
@@ -158,7 +164,7 @@ def test_ops() -> None:
 
 @pytest.mark.torch
 def test_ops_of_modules() -> None:
-    (types,) = json.loads(call("ops", "--to", "torch", "--json").stdout).values()
+    (types,) = json.loads(call("ops", "--to", "torch", "--json").stdout)["families"].values()
     assert {"FC", "RecurrentNetwork", "LSTMUnit", "Softmax"} <= set(types)
     assert f"{len(types)} operators" in call("ops", "--to", "torch").stdout
 
@@ -175,7 +181,7 @@ def test_a_real_process(small: Path, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(f"{tmp_path / 'out.onnx'}: ")
     done = start("check", tmp_path / "none")
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"error: {tmp_path / 'none'}: cannot be read: No such file or directory\n"
     assert start("export", small).returncode == 2
 
@@ -192,10 +198,10 @@ def test_run_names_all_missing_inputs_with_their_shapes(tmp_path: Path) -> None:
     )
     (tmp_path / "predict_net.pb").write_bytes(net.SerializeToString())
     (tmp_path / "init_net.pb").write_bytes(fills({"w": np.ones((2, 3, 3, 3), np.float32)}).SerializeToString())
-    result = call("run", tmp_path, "-o", tmp_path / "out.npz", code=1)
+    result = call("run", tmp_path, "-o", tmp_path / "out.npz", code=2)
     assert "inputs 'data', 'rois' are not given (data: float32[?,3,?,?], rois: float32[?,?])" in result.stderr
     call("export", tmp_path, "-o", tmp_path / "net.onnx")
-    result = call("run", tmp_path / "net.onnx", "-o", tmp_path / "out.npz", code=1)
+    result = call("run", tmp_path / "net.onnx", "-o", tmp_path / "out.npz", code=2)
     assert "inputs 'data', 'rois' are not given (data: float32[N,3,H,W], rois: float32[" in result.stderr
 
 

@@ -35,13 +35,13 @@ def test_there_and_back(tmp_path: Path, layout: str) -> None:
 def test_what_is_wrong_is_said_and_nothing_is_written(tmp_path: Path) -> None:
     out = tmp_path / "out"
     missing = call("convert", tmp_path / "none", out)
-    assert (missing.exit_code, missing.stdout) == (1, "")
+    assert (missing.exit_code, missing.stdout) == (2, "")
     assert missing.stderr == f"error: {tmp_path / 'none'}: cannot be read: No such file or directory\n"
     unknown = call("convert", CHAR_RNN, out, "--format", "zip")
     assert unknown.exit_code == 2
     assert "leveldb" in unknown.stderr
     named = call("convert", CHAR_RNN, out, "--predictor", "a")
-    assert (named.exit_code, "only predictor databases have named predictors" in named.stderr) == (1, True)
+    assert (named.exit_code, "only predictor databases have named predictors" in named.stderr) == (2, True)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -57,7 +57,7 @@ def test_show_draws(tmp_path: Path) -> None:
 def test_show_without_graphviz(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     result = call("show", CHAR_RNN, "--svg", tmp_path / "net.svg")
-    assert (result.exit_code, result.stdout) == (1, "")
+    assert (result.exit_code, result.stdout) == (2, "")
     assert "graphviz" in result.stderr
     assert list(tmp_path.iterdir()) == []
 
@@ -75,4 +75,4 @@ def test_show_takes_onnx_files(tmp_path: Path) -> None:
     assert call("show", model, "--predictor", "a").exit_code == 2
     (tmp_path / "broken.onnx").write_bytes(b"\xff\xff")
     broken = call("show", tmp_path / "broken.onnx")
-    assert (broken.exit_code, "broken.onnx: not an ONNX model" in broken.stderr) == (1, True)
+    assert (broken.exit_code, "broken.onnx: not an ONNX model" in broken.stderr) == (2, True)

@@ -38,7 +38,7 @@ def test_a_gpu_that_is_not_there(tmp_path: Path) -> None:
     if "CUDAExecutionProvider" in onnxruntime.get_available_providers():
         pytest.skip("this onnxruntime has CUDA")
     result = run(tmp_path, on_gpu(), "--device", "cuda:0")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "cuda:0 is not available: this onnxruntime has no CUDA" in result.stderr
     assert "--device cpu" in result.stderr
     assert not (tmp_path / "out.npz").exists()
@@ -56,7 +56,7 @@ def test_a_net_for_gpus_runs_without_one(tmp_path: Path) -> None:
 
 def test_an_unknown_device(tmp_path: Path) -> None:
     result = run(tmp_path, on_gpu(), "--device", "abacus")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "device 'abacus' is neither 'cpu' nor 'cuda:N'" in result.stderr
 
 

@@ -50,7 +50,9 @@ def test_described_inputs(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     count = len(load(tmp_path / "net").predict_net.op)
     text = f"net/ (predict_net.pb, init_net.pb): {count} operators, all of them Caffe2's own."
-    assert result.output.replace(str(tmp_path) + "/", "") == f"Wrote {text}\n"
+    wrote, summary = result.output.replace(str(tmp_path) + "/", "").splitlines()
+    assert wrote == f"Wrote {text}"
+    assert summary.startswith("inputs x, i; outputs y; ")
     unknown = CliRunner().invoke(main, [*words, "--input", "indices=int64[M,1]"])
     assert unknown.exit_code == 2
     assert "the model has no input 'indices': its inputs are 'i', 'x'" in unknown.output

@@ -10,8 +10,8 @@ from click.testing import CliRunner
 from support.modules import modules
 
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
+from caffe2_cli import model_source
 from caffe2_cli.commands import main
-from caffe2_cli.subcommands import show
 
 HOSTILE = "\x1b[2J\x07\u202e"
 
@@ -42,7 +42,7 @@ def test_outputs_that_are_not_tensors(tmp_path: Path) -> None:
     )
     words = ["run", str(tmp_path / "m.onnx"), "-o", str(tmp_path / "out.npz")]
     result = CliRunner().invoke(main, words)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "output 'y' is a sequence, which an .npz file cannot hold" in result.output
     assert not (tmp_path / "out.npz").exists()
     assert CliRunner().invoke(main, [*words, "--output", "x"]).exit_code == 0
@@ -54,10 +54,10 @@ def test_a_fault_of_our_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
     path = tmp_path / "net.pb"
     path.write_bytes(NetDef(op=[OperatorDef(type="Relu", input=["x"], output=["y"])]).SerializeToString())
-    monkeypatch.setattr(show, "load", broken)
+    monkeypatch.setattr(model_source, "load", broken)
     monkeypatch.delenv("CAFFE2_BRIDGE_VERIFY")
     result = CliRunner().invoke(main, ["show", str(path)])
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert result.stderr.startswith("show: error: internal error at caffe2_cli/")
     assert "ZeroDivisionError: none [internal-error] (this is a fault of caffe2-bridge" in result.stderr
     result = CliRunner().invoke(main, ["--debug", "show", str(path)])
@@ -70,9 +70,9 @@ def test_a_lack_of_memory_is_no_fault(tmp_path: Path, monkeypatch: pytest.Monkey
 
     path = tmp_path / "net.pb"
     path.write_bytes(NetDef(op=[OperatorDef(type="Relu", input=["x"], output=["y"])]).SerializeToString())
-    monkeypatch.setattr(show, "load", broken)
+    monkeypatch.setattr(model_source, "load", broken)
     result = CliRunner().invoke(main, ["show", str(path)])
     assert (result.exit_code, result.output) == (
-        1,
+        2,
         "error: show: there is not enough memory: Unable to allocate 9 TiB\n",
     )

@@ -91,7 +91,7 @@ def site(folder: str) -> Iterator[Site]:
 
 def test_errors(site: Site, model: str, folder: str) -> None:
     result = call("check", f"{site.url}/none.pb".replace("://", "://me:secret@"))
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "error: http://***@127.0.0.1" in result.output
     assert "no such file (HTTP 404" in result.output
     result = call("export", model, "-o", f"{site.url}/m.onnx", "--input", "x=float32[N,2]")

@@ -1,0 +1,93 @@
+"""Standard input and output in place of one file: ``-``."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import click
+from click.shell_completion import CompletionItem
+
+from caffe2_bridge.diagnostics import OptionError
+from caffe2_bridge.storage import AnyPath, locate
+from caffe2_cli.settings import settings
+
+STREAM: Final = "-"
+_READ: Final = "caffe2_cli.streams.read"
+# The first byte of a serialized ONNX model (its IR version), and of no net.
+_ONNX: Final = b"\x08"
+
+
+class LocationType(click.ParamType[AnyPath]):
+    """A path, or the URL of a file or folder; ``-`` where one file can go through standard input."""
+
+    name = "path"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> AnyPath:
+        """Locate the text of an argument."""
+        if value == STREAM and ctx is not None and not ctx.resilient_parsing:
+            return self.of_stream(ctx)
+        try:
+            return locate(value)  # type: ignore[arg-type]  # a text, or the path of a default
+        except OptionError as error:
+            self.fail(str(error), param, ctx)
+
+    def of_stream(self, ctx: click.Context) -> AnyPath:
+        """Return a file with the content of standard input."""
+        if ctx.meta.setdefault(_READ, False):
+            raise click.UsageError("standard input (-) can be given once")
+        ctx.meta[_READ] = True
+        return ctx.with_resource(_read())
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Let the shell complete local paths."""
+        del ctx, param
+        return [CompletionItem(incomplete, type="file")]
+
+
+class OutputType(LocationType):
+    """A path or URL to write; ``-`` is standard output, which gets a file that has this suffix until then."""
+
+    def __init__(self, suffix: str = "") -> None:
+        self.suffix = suffix
+
+    def of_stream(self, ctx: click.Context) -> AnyPath:
+        """Return a file whose content goes to standard output once it is written."""
+        if settings().piped is not None:
+            raise click.UsageError("standard output (-) can be given once")
+        return ctx.with_resource(_written(self.suffix))
+
+
+@contextmanager
+def _read() -> Iterator[Path]:
+    content = sys.stdin.buffer
+    start = content.read(1)
+    with TemporaryDirectory(prefix="caffe2-bridge-stdin-") as folder:
+        path = Path(folder, f"stdin{'.onnx' if start == _ONNX else ''}")
+        with path.open("wb") as file:
+            file.write(start)
+            shutil.copyfileobj(content, file)
+        yield path
+
+
+@contextmanager
+def _written(suffix: str) -> Iterator[Path]:
+    chosen = settings()
+    with TemporaryDirectory(prefix="caffe2-bridge-stdout-") as folder:
+        chosen.piped = path = Path(folder, f"stdout{suffix}")
+        try:
+            yield path
+        finally:
+            chosen.piped = None
+            written = sorted(Path(folder).iterdir())
+            if written == [path] and path.is_file():
+                with path.open("rb") as file:
+                    shutil.copyfileobj(file, sys.stdout.buffer)
+                sys.stdout.flush()
+            elif written:
+                raise click.UsageError("what is written is more than one file, which standard output (-) cannot have")
