@@ -23,13 +23,14 @@ from caffe2_backend.runtime.placement.report import Placement
 from caffe2_backend.runtime.process_bound import ProcessBound
 from caffe2_backend.runtime.program.program import Program
 from caffe2_backend.runtime.sessions.device_choice import choose_device
-from caffe2_backend.runtime.sessions.missing_inputs import missing_inputs, net_inputs, require_inputs
+from caffe2_backend.runtime.sessions.missing_inputs import exported_inputs, missing_inputs, net_inputs, require_inputs
 from caffe2_backend.runtime.sessions.model_session import model_session
 from caffe2_backend.runtime.sessions.onnxruntime_library import real_device
 from caffe2_backend.runtime.sessions.session import Session, require_outputs
 from caffe2_backend.runtime.sessions.session_options import DEFAULTS, SessionOptions
-from caffe2_backend.runtime.values import Array, DeviceTensor, Int8Tensor, Tensor, Value
-from caffe2_bridge.diagnostics import OptionError, RunError
+from caffe2_backend.runtime.sessions.wrong_inputs import wrong_inputs
+from caffe2_backend.runtime.values import Array, DeviceTensor, Int8Tensor, NoBlobError, Tensor, Value
+from caffe2_bridge.diagnostics import ConversionError, OptionError, RunError
 from caffe2_bridge.files import load
 from caffe2_bridge.model import Model
 from caffe2_bridge.readers import cut_readers
@@ -102,14 +103,19 @@ class Predictor(ProcessBound):
 
         Raises:
             ConversionError: the model cannot be converted for inputs of these types and ranks.
-            RunError: an input is missing, a name is neither an input nor a parameter, the run fails, or there is not
-                enough memory.
+            RunError: an input is missing or not of the type and shape that the model takes, a name is neither an input
+                nor a parameter, the run fails, or there is not enough memory.
         """
         try:
             results = self._runner.run(inputs)
             return dict(results) if on_device else _fetched(results)
         except MemoryError as error:
             raise lack_of_memory("the model", error) from error
+        except (ConversionError, RunError) as error:
+            wrong = "" if isinstance(error, NoBlobError) else wrong_inputs(inputs, self._runner.input_types())
+            if wrong:
+                raise RunError(wrong) from error
+            raise
 
     def run_many(
         self,
@@ -185,6 +191,10 @@ class _NetRunner:
     def placement(self) -> Placement | None:
         """See Predictor."""
         return self._program.placement if isinstance(self._program, PlacedProgram) else None
+
+    def input_types(self) -> Mapping[str, str]:
+        """Return the element types and shapes of the inputs as text: those of the export, where there is one."""
+        return {**net_inputs(self._model), **exported_inputs(self._model)}
 
     def _make(self, model: Model) -> Runnable:
         return make_program(model.predict_net, self._device, self._options, init=model.init, state=False)
@@ -268,6 +278,10 @@ class _OnnxRunner:
     def optional(self) -> Collection[str]:
         """The inputs that may be left out."""
         return self._session.optional
+
+    def input_types(self) -> Mapping[str, str]:
+        """Return the element types and shapes of the inputs as text."""
+        return self._session.input_types()
 
     def stepping(self, _: Mapping[str, str]) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:
         """Return what runs steps: states on a device stay there."""

@@ -11,9 +11,10 @@ import onnx_ir as ir
 from caffe2_backend.runtime.values import NoBlobError
 from caffe2_bridge.diagnostics import BridgeError, RunError
 from caffe2_bridge.diagnostics.listing import listed
+from caffe2_bridge.diagnostics.log import muted
 from caffe2_bridge.diagnostics.nearest import nearest_first
 from caffe2_bridge.model import Model
-from caffe2_frontend import TensorInfo, describe_inputs
+from caffe2_frontend import TensorInfo, convert, describe_inputs
 from caffe2_frontend.interop.input_hint import generated_name
 
 _NAMES: Final = {"float": "float32", "double": "float64"}
@@ -50,6 +51,21 @@ def net_inputs(model: Model) -> dict[str, str]:
     except BridgeError:
         return {}
     return {name: _text(name, info) for name, info in infos.items()}
+
+
+def exported_inputs(model: Model) -> dict[str, str]:
+    """Return the element types and shapes of the inputs of a net's export as text; empty if it does not convert."""
+    try:
+        with muted():
+            values = convert(model).graph.inputs
+    except BridgeError:
+        return {}
+    return {str(value.name): _value_text(value) for value in values if value.dtype is not None}
+
+
+def _value_text(value: ir.Value) -> str:
+    dims = None if value.shape is None else [dim if isinstance(dim, int) else dim.value for dim in value.shape]
+    return onnx_type_text(f"tensor({ir.DataType(value.dtype or 0).name.lower()})", dims)
 
 
 def onnx_type_text(type_name: str, shape: Sequence[int | str | None] | None) -> str:
