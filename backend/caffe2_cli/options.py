@@ -79,11 +79,11 @@ inputs = click.option(
 outputs = click.option(
     "--output", "outputs", multiple=True, metavar="NAME", help="A blob to output, instead of the net's own. Repeatable."
 )
-complete_device: Final = completing("cpu", "cuda:0")
+complete_device: Final = completing("cpu", "cuda:0", "webgpu")
 device = click.option(
     "--device", shell_complete=complete_device,
-    help="cpu (ignores device options) or cuda:N; by default operators run where the net says, or on the cpu if this "
-    "machine has no GPU.",
+    help="cpu (ignores device options), cuda:N or webgpu; by default operators run where the net says, or on the cpu "
+    "if this machine has no GPU.",
 )  # fmt: skip
 runtime_device = click.option(
     "--device", shell_complete=complete_device,

@@ -26,7 +26,7 @@ _CUDNN: Final = "libcudnn.so.9"
 _CUDNN_FUNCTION: Final = re.compile(rb"\0(cudnn[A-Z][A-Za-z0-9_]+)(?=\0)")
 _DRIVER: Final = "libcuda.so.1"
 _DRIVER_FUNCTIONS: Final = (
-    "cuInit", "cuCtxPushCurrent_v2", "cuCtxSetCurrent", "cuDevicePrimaryCtxRelease_v2", "cuStreamSynchronize",
+    "cuInit", "cuCtxPushCurrent_v2", "cuCtxSetCurrent", "cuDevicePrimaryCtxRelease_v2",
 )  # fmt: skip
 
 

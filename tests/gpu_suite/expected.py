@@ -26,7 +26,6 @@ _EXPECTED: Final[Mapping[str, Mapping[str, str]]] = {
         "operator stays on the host, since Transpose has no kernel for them",
     },
     "webgpu": {
-        f"{_GPU_TESTS}::test_cuda_graphs": "the inputs of a graph are copied by their addresses, which WebGPU has not",
         **dict.fromkeys(
             (
                 f"{_GPU_TESTS}::test_no_copies_but_those_that_are_predicted[{name}]"

@@ -90,7 +90,7 @@ def _run(
         process = subprocess.Popen(  # noqa: S603 - the commands of the table
             [*environment.prefix, *stage.command()],
             cwd=ROOT,
-            env={**environment.variables, results.VARIABLE: str(rows)},
+            env={**environment.variables, **stage.variables, results.VARIABLE: str(rows)},
             stdout=output,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,

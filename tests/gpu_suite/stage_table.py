@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
+from gpu_suite.stand_ins.renamed import OWN_NAME
 from gpu_suite.wheels import ROOT
 
 _MARK: Final = "pytest.mark.gpu"
@@ -21,6 +23,7 @@ class Stage:
         limit: seconds after which it is stopped; what it had recorded until then counts.
         words: the arguments of Python.
         vital: whether the others make no sense if it fails.
+        variables: of its environment.
     """
 
     name: str
@@ -28,6 +31,7 @@ class Stage:
     limit: float
     words: tuple[str, ...]
     vital: bool = False
+    variables: Mapping[str, str] = field(default_factory=dict)
 
     def command(self) -> list[str]:
         """Return the command."""
@@ -81,5 +85,10 @@ STAND_IN_STAGES: Final = {
         Stage("graphs", "Recurrent models that are recorded as CUDA graphs", 40, _module("graphs")),
         _BY_NAME["tests"],
     ),
-    "webgpu": tuple(_BY_NAME[name] for name in ("machine", "models", "training", "tests")),
+    "webgpu": (
+        *(_BY_NAME[name] for name in ("machine", "models", "training", "tests")),
+        Stage(
+            "operators", "Recorded operators on the device webgpu", 150, _module("operators"), variables={OWN_NAME: "1"}
+        ),
+    ),
 }  # fmt: skip

@@ -26,7 +26,7 @@ from caffe2_cli.exit_codes import NO, YES
 @click.option(
     "--device",
     shell_complete=options.complete_device,
-    help="Where nets run: cpu or cuda:N. Default: as device options say.",
+    help="Where nets run: cpu, cuda:N or webgpu. Default: as device options say.",
 )
 @click.argument("program")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from caffe2_backend.runtime import Int8Tensor, SessionOptions
+from caffe2_backend.runtime.devices.device_names import WEBGPU
 from caffe2_backend.runtime.sessions.model_session import model_session
 from caffe2_backend.runtime.sessions.onnxruntime_library import cuda_devices, real_device
 from caffe2_backend.runtime.sessions.session import Session
@@ -32,6 +33,8 @@ class OnnxRuntime:
 
     def missing(self) -> str:
         """See Runtime."""
+        if self.device == WEBGPU:
+            return "it is for CUDA, and not for the device webgpu"
         try:
             real_device(self.device, SessionOptions())
         except RunError as error:

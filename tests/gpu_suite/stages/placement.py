@@ -12,11 +12,10 @@ from conformance.__main__ import GOLDEN, select
 from conformance.corpus import Case, CaseRef, find_cases, read_case
 
 from caffe2_backend.runtime.placement.graph import place_graph
-from caffe2_backend.runtime.sessions.onnxruntime_library import failures
-from caffe2_bridge.diagnostics import BridgeError
+from caffe2_backend.runtime.sessions.assignment import assign
+from caffe2_bridge.diagnostics import BridgeError, RunError
 from caffe2_bridge.model import Model
 from caffe2_frontend import to_onnx
-from gpu_suite.provider import assign
 from gpu_suite.results import record
 
 
@@ -44,8 +43,8 @@ def _compare(ref: CaseRef) -> bool:
         return record(name, "skipped", reason="quantized" if case.quantized else "it is not exported")
     predicted = place_graph(ir.from_proto(model))
     try:
-        found = assign(model.SerializeToString())
-    except failures() as error:
+        found = assign(model, "cuda:0")
+    except RunError as error:
         return record(name, "failed", reason=f"onnxruntime refuses the model: {error}")
     texts = [
         *_differences("on the host", predicted.host_nodes, found.host_nodes),

@@ -12,6 +12,8 @@ from typing import Any, Final
 
 CUDA: Final = "CUDAExecutionProvider"
 CPU: Final = "CPUExecutionProvider"
+# In the environment: no provider takes the name of CUDA.
+OWN_NAME: Final = "GPU_SUITE_OWN_NAME"
 
 
 def real_library(module: str) -> Any:
@@ -52,19 +54,16 @@ def _on(device: str, function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def install_driver(copy: Callable[[int, int, int], object]) -> None:
-    """Install a CUDA driver with one device, whose copies within its memory are made by a function."""
+def install_driver() -> None:
+    """Install a CUDA driver with one device."""
     from caffe2_backend.runtime.devices import cuda_driver
 
-    driver: Any = _Driver(copy)
+    driver: Any = _Driver()
     cuda_driver._driver = lambda: driver  # type: ignore[assignment] # cached in the original
 
 
 class _Driver:
     """The functions of the CUDA driver that the project calls."""
-
-    def __init__(self, copy: Callable[[int, int, int], object]) -> None:
-        self._copy = copy
 
     def __getattr__(self, name: str) -> Any:
         return lambda *_: 0
@@ -75,8 +74,4 @@ class _Driver:
 
     def cuDriverGetVersion(self, version: Any) -> int:  # noqa: N802 - CUDA's name
         version._obj.value = int(os.environ.get("GPU_SUITE_DRIVER", "13000"))
-        return 0
-
-    def cuMemcpyDtoD_v2(self, to: Any, source: Any, size: Any) -> int:  # noqa: N802 - CUDA's name
-        self._copy(to.value, source.value, size.value)
         return 0

@@ -47,8 +47,8 @@ class Workspace(ProcessBound):
 
     Args:
         device: None runs every operator where its device option says, or on the CPU (with one warning) on a machine
-            without a GPU; ``cpu`` ignores device options (with one warning); ``cuda:N`` runs nets without device
-            options there, and others with this GPU for those they name.
+            without a GPU; ``cpu`` ignores device options (with one warning); ``cuda:N`` and ``webgpu`` run nets without
+            device options there, and others with this GPU for those they name.
         options: of the sessions.
         seed: of random fills that have no seed of their own; None draws one.
         parent: a workspace whose blobs this one finds, too. Blobs that exist there are written there, others here.

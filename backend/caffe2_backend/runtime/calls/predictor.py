@@ -47,8 +47,8 @@ class Predictor(ProcessBound):
             model in memory (a ModelProto or its bytes).
         device: None runs every operator where its device option says, or on the CPU (with a warning) on a machine
             without a GPU; ``cpu`` ignores device options (with a warning);
-            ``cuda:N`` runs a model without device options there as a whole, and replaces the GPUs that options name by
-            this one. An ONNX model runs as a whole on the device, default ``cpu``.
+            ``cuda:N`` and ``webgpu`` run a model without device options there as a whole, or what has a kernel there,
+            and replace the GPUs that options name. An ONNX model runs as a whole on the device, default ``cpu``.
         options: of the sessions.
         outputs: the blobs to return instead of the model's own outputs; those of an ONNX model must be among its own.
 

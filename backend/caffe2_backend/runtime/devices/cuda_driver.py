@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, Final
@@ -81,23 +81,6 @@ def memory_info(index: int) -> tuple[int, int]:
     return free.value, total.value
 
 
-def copy_within(index: int, copies: Sequence[tuple[int, int, int]]) -> None:
-    """Copy memory within a GPU, and wait until it is done.
-
-    Args:
-        index: of the GPU.
-        copies: the address to copy to, the address to copy from, and the number of bytes of each.
-
-    Raises RunError if the GPU does not exist, or a copy fails.
-    """
-    if not copies:
-        return
-    with _context(index) as driver:
-        for to, source, size in copies:
-            _check(driver.cuMemcpyDtoD_v2(ctypes.c_uint64(to), ctypes.c_uint64(source), ctypes.c_size_t(size)))
-        _check(driver.cuStreamSynchronize(None))
-
-
 def peer_access() -> list[list[bool]]:
     """Return, for each pair of GPUs, whether the first can access the memory of the second."""
     devices = [_device(index) for index in range(count_devices())]
@@ -119,8 +102,10 @@ def _context(index: int) -> Iterator[ctypes.CDLL]:
     _check(driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), device))
     try:
         _check(driver.cuCtxPushCurrent_v2(context))
-        yield driver
-        _check(driver.cuCtxPopCurrent_v2(ctypes.byref(previous)))
+        try:
+            yield driver
+        finally:
+            driver.cuCtxPopCurrent_v2(ctypes.byref(previous))
     finally:
         driver.cuDevicePrimaryCtxRelease_v2(device)
 

@@ -1,4 +1,4 @@
-"""Devices by name, ``cpu`` and ``cuda:N``, and the device options of nets."""
+"""Devices by name, ``cpu``, ``cuda:N`` and ``webgpu``, and the device options of nets."""
 
 from __future__ import annotations
 
@@ -19,25 +19,26 @@ from caffe2_bridge.proto.caffe2_pb2 import (
 )
 
 CPU: Final = "cpu"
+WEBGPU: Final = "webgpu"
 _ON_HOST: Final = (PROTO_CPU, PROTO_MKLDNN, PROTO_IDEEP)
 GPU_TYPES: Final = (PROTO_CUDA, PROTO_HIP)  # Caffe2 has one source for both, and nets differ in nothing else
 
 
 def device_name(device: str) -> str:
-    """Return the canonical name, ``cpu`` or ``cuda:N``; ``cuda`` is ``cuda:0``. Raises RunError for any other name."""
-    match = re.fullmatch(r"cpu|cuda(?::(\d+))?", device)
+    """Return the canonical name, ``cuda:0`` for ``cuda``. Raises RunError for what is no device."""
+    match = re.fullmatch(r"cpu|webgpu|cuda(?::(\d+))?", device)
     if match is None:
-        raise RunError(f"device {device!r} is neither 'cpu' nor 'cuda:N'")
-    return CPU if device == CPU else f"cuda:{int(match[1] or 0)}"
+        raise RunError(f"device {device!r} is neither 'cpu' nor 'cuda:N' nor 'webgpu'")
+    return device if device in (CPU, WEBGPU) else f"cuda:{int(match[1] or 0)}"
 
 
 def device_index(device: str) -> int:
-    """Return the N of ``cuda:N``; 0 for ``cpu``."""
+    """Return the N of ``cuda:N``; 0 for others."""
     return int(device.partition(":")[2] or 0)
 
 
 def device_kind(device: str) -> str:
-    """Return ``cpu`` or ``cuda``, as onnxruntime names it."""
+    """Return ``cpu``, ``cuda`` or ``webgpu``, as onnxruntime names it."""
     return device.partition(":")[0]
 
 

@@ -79,7 +79,7 @@ class DevicePlan:
         return "\n".join(lines)
 
 
-def make_plan(net: NetDef, *, gpu: int | None = None, devices: Sequence[str] | None = None) -> DevicePlan:
+def make_plan(net: NetDef, *, gpu: str | None = None, devices: Sequence[str] | None = None) -> DevicePlan:
     """Cut a net into runs.
 
     Every operator runs on the device of its option, or of the net's option, or on the host; ``gpu`` replaces all GPUs
@@ -107,12 +107,12 @@ def make_plan(net: NetDef, *, gpu: int | None = None, devices: Sequence[str] | N
 _Group = tuple[str, tuple[int, ...], bool]  # device, operators, whether it is a transfer
 
 
-def _device(op: OpView, net: NetDef, gpu: int | None) -> str:
+def _device(op: OpView, net: NetDef, gpu: str | None) -> str:
     try:
         device = operator_device(op.proto, net)
     except RunError as error:
         raise RunError(f"{Location(net.name or 'net', op.index, op.type, op.name)}: {error}") from None
-    return f"cuda:{gpu}" if gpu is not None and device != CPU else device
+    return gpu if gpu is not None and device != CPU else device
 
 
 def _switches(order: Sequence[_Group]) -> int:

@@ -37,7 +37,7 @@ class StagedProgram:
         self,
         net: NetDef,
         options: SessionOptions,
-        gpu: int | None = None,
+        gpu: str | None = None,
         *,
         plan: DevicePlan | None = None,
         init: InitNet | None = None,

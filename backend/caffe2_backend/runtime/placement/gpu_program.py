@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from caffe2_backend.runtime.placement.graph import GraphPlacement, place_graph
+from caffe2_backend.runtime.devices.device_names import WEBGPU
+from caffe2_backend.runtime.placement.graph import GraphPlacement, place_by_provider, place_graph
 from caffe2_backend.runtime.program.conversion import Lowered
 from caffe2_backend.runtime.program.program import Program
+from caffe2_backend.runtime.sessions.assignment import assign
+from caffe2_backend.runtime.sessions.onnxruntime_library import real_device
 from caffe2_backend.runtime.values import HostObject, Tensor, Value
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
 
 
 class HostOperatorsError(Exception):
@@ -19,7 +26,7 @@ class HostOperatorsError(Exception):
 
 
 class GpuProgram(Program):
-    """A program that raises HostOperatorsError before it runs inputs for which an operator has no CUDA kernel.
+    """A program that raises HostOperatorsError before it runs inputs for which an operator has no kernel on the GPU.
 
     Attributes:
         found: what the last conversion does on the GPU.
@@ -34,7 +41,7 @@ class GpuProgram(Program):
 
     def _convert(self, given: Mapping[str, Value], outputs: list[str]) -> Lowered:
         lowered = super()._convert(given, outputs)
-        found = place_graph(lowered.model)
+        found = self._place(lowered.model)
         if self._refuses:
             added = sum(isinstance(value, HostObject) for value in given.values())  # by operators before the net's own
             reasons = {index - added: reason for index, reason in found.reasons.items() if index >= added}
@@ -42,6 +49,14 @@ class GpuProgram(Program):
                 raise HostOperatorsError(reasons)
         self.found = found
         return lowered
+
+    def _place(self, model: ir.Model) -> GraphPlacement:
+        if self.device != WEBGPU:
+            return place_graph(model)
+        options = self._builder.options
+        if real_device(self.device, options) != WEBGPU:  # a stand-in has all kernels
+            return GraphPlacement()
+        return place_by_provider(model, assign(model, self.device, options))
 
     def _compute(self, name: str, given: Mapping[str, Value], run: int) -> Mapping[str, Tensor]:
         """Return blobs of an earlier run: it ran on the GPU, so that they are computed there, too."""

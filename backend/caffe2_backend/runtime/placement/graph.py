@@ -1,20 +1,22 @@
 """Where onnxruntime runs the nodes of a converted net on a GPU, and what it copies between host and GPU meanwhile.
 
-The rules are those of its CUDA provider: a node that has a CUDA kernel runs on the GPU, but for nodes of which all
-operands are on the host already, because they are computed from shapes. Some kernels want operands, or leave results,
-on the host. A value that a node on one side makes and a node on the other side reads is copied.
+With CUDA the rules are those of its CUDA provider: a node that has a CUDA kernel runs on the GPU, but for nodes of
+which all operands are on the host already, because they are computed from shapes. Some kernels want operands, or leave
+results, on the host. A value that a node on one side makes and a node on the other side reads is copied. With WebGPU
+the provider itself is asked.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 import onnx_ir as ir
 
 from caffe2_backend.runtime.placement.kernels import missing_kernel
+from caffe2_backend.runtime.sessions.assignment import Assignment
 from caffe2_frontend.interop.bodies import bodies, captured_values
 from caffe2_frontend.interop.metadata.origin import LOCATION_KEY, NET_KEY
 from caffe2_frontend.interop.operators import MEASURES, REDUCTIONS
@@ -32,6 +34,7 @@ _HOST_INPUTS: Final[Mapping[str, tuple[int, ...]]] = {
 _UNNAMED: Final = "net"  # in locations, a net without a name
 _SMALL: Final = 100  # elements of constants that onnxruntime keeps on the host for a node that it moves there
 _NO_HOST: Final = frozenset({ir.DataType.FLOAT16, ir.DataType.BFLOAT16})
+Missing = Callable[[ir.Node, Mapping[str, int]], str]
 
 
 @dataclass
@@ -51,17 +54,36 @@ class GraphPlacement:
     host_nodes: list[str] = field(default_factory=list)
 
 
-def place_graph(model: ir.Model) -> GraphPlacement:
-    """Find out what a model that was converted from a net does on a GPU."""
+def place_graph(model: ir.Model, missing: Missing = missing_kernel) -> GraphPlacement:
+    """Find out what a model that was converted from a net does on a GPU.
+
+    Args:
+        model: the model.
+        missing: says why a node has no kernel, as :func:`missing_kernel` does for CUDA.
+    """
     placement = GraphPlacement()
-    walk = _Walk(model.opset_imports, model.metadata_props.get(NET_KEY) or _UNNAMED, placement)
+    walk = _Walk(model.opset_imports, model.metadata_props.get(NET_KEY) or _UNNAMED, placement, missing)
     walk.graph(model.graph)
     return placement
 
 
+def place_by_provider(model: ir.Model, found: Assignment) -> GraphPlacement:
+    """Return what a model does on a GPU by WebGPU, as its provider has decided."""
+
+    def missing(node: ir.Node, _: Mapping[str, int]) -> str:
+        if node.name not in found.host_nodes:
+            return ""
+        dtypes = {value.dtype.name.lower() for value in (*node.inputs, *node.outputs) if value and value.dtype}
+        return f"{node.op_type} has no WebGPU kernel for {', '.join(sorted(dtypes))}"
+
+    reasons = place_graph(model, missing).reasons
+    return GraphPlacement(reasons, sorted(found.copies), sorted(found.host_nodes))
+
+
 class _Walk:
-    def __init__(self, opsets: Mapping[str, int], net: str, placement: GraphPlacement) -> None:
+    def __init__(self, opsets: Mapping[str, int], net: str, placement: GraphPlacement, missing: Missing) -> None:
         self._opsets = opsets
+        self._missing = missing
         self._location = re.compile(rf"{re.escape(net)}\[(\d+)\]")
         self._found = placement
 
@@ -73,7 +95,7 @@ class _Walk:
         level = _Level(graph)
         for node in graph:
             index = self._index(node) if outer is None else outer
-            reason = missing_kernel(node, self._opsets)
+            reason = self._missing(node, self._opsets)
             if reason and not level.is_fed_by_host(node) and index is not None:
                 self._found.reasons.setdefault(index, reason)
             for body in bodies(node):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TypeAlias
 
-from caffe2_backend.runtime.devices.device_names import CPU, device_index, names_devices, names_gpu
+from caffe2_backend.runtime.devices.device_names import CPU, names_devices, names_gpu
 from caffe2_backend.runtime.partition.staged import StagedProgram
 from caffe2_backend.runtime.placement.automatic import PlacedProgram
 from caffe2_backend.runtime.program.origin import Origin
@@ -37,8 +37,8 @@ def make_program(
 
     Args:
         net: the net; it must not be changed any more.
-        device: None follows the net's device options; ``cpu`` ignores them; ``cuda:N`` runs what can of a net without
-            options there, and replaces the GPUs that options name by this one.
+        device: None follows the net's device options; ``cpu`` ignores them; a GPU runs what it can of a net without
+            options there, and replaces the GPUs that options name.
         options: of sessions.
         init: parameters that are constants.
         state: see Program.
@@ -48,8 +48,7 @@ def make_program(
     """
     log_new_diagnostics(omitted_outputs(net))
     if names_devices(net) and device != CPU and (device is not None or names_gpu(net)):
-        gpu = None if device is None else device_index(device)
-        return StagedProgram(net, options, gpu, init=init, state=state, keep=keep, origin=origin, updated=updated)
+        return StagedProgram(net, options, device, init=init, state=state, keep=keep, origin=origin, updated=updated)
     if device is None or device == CPU:
         here = origin or Origin(Location(NetView(net).name))
         if state and init is None and not options.providers and (parts := row_updates(net, here.net)):

@@ -13,7 +13,7 @@ import numpy as np
 
 from caffe2_backend.runtime.blobs.burst import ONCE, Burst
 from caffe2_backend.runtime.blobs.results import Blobs, DeferredBlob, Results, value_of
-from caffe2_backend.runtime.devices.device_names import CPU
+from caffe2_backend.runtime.devices.device_names import CPU, WEBGPU
 from caffe2_backend.runtime.program.compiler import Compiler
 from caffe2_backend.runtime.program.conversion import Lowered
 from caffe2_backend.runtime.program.interface import NetInterface
@@ -82,7 +82,7 @@ class Program:
         self.interface = NetInterface.of(net, given_init, keep=keep, state=state, updated=updated)
         self.name = NetView(net).name
         self.device = device
-        recorded = device != CPU and options.cuda_graphs
+        recorded = device not in (CPU, WEBGPU) and options.cuda_graphs
         self._compiler = Compiler(
             net, given_init, self.interface, origin, steps=bool(feeds), fixed=recorded,
             recurrent="auto" if device == CPU else "unrolled" if recorded else "gpu",

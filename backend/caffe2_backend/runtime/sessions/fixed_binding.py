@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from caffe2_backend.runtime.devices.cuda_driver import copy_within
 from caffe2_backend.runtime.devices.device_names import device_index, device_kind
 from caffe2_backend.runtime.sessions.onnxruntime_library import onnxruntime
 from caffe2_backend.runtime.values import Array, DeviceTensor
@@ -50,25 +49,25 @@ class FixedBinding:
 
     def run(self, feed: Mapping[str, Array | DeviceTensor]) -> dict[str, Array | DeviceTensor]:
         """Run once with inputs of the buffers' shapes; the outputs are copies on the GPU."""
-        within = []
         for name, value in feed.items():
             if isinstance(value, DeviceTensor):
-                within.append((self._inputs[name], value.ort))
+                _copy(value.ort, self._inputs[name])
             else:
                 self._inputs[name].update_inplace(value)
-        self._copy(within)
         self._session.run_with_iobinding(self._binding, self._options)
         results = {name: self._buffer(*made) for name, made in self._made.items()}
-        self._copy([(results[name], self._outputs[name]) for name in results])
+        for name, result in results.items():
+            _copy(self._outputs[name], result)
         return {name: DeviceTensor(value, self._device) for name, value in results.items()}
 
     def _buffer(self, shape: tuple[int, ...], dtype: Any) -> Any:
         return onnxruntime().OrtValue.ortvalue_from_shape_and_type(shape, dtype, self._kind, self._index)
 
-    def _copy(self, pairs: list[tuple[Any, Any]]) -> None:
-        """Copy the second value of each pair into the first."""
-        found = [(to.data_ptr(), source.data_ptr(), to.tensor_size_in_bytes()) for to, source in pairs]
-        copy_within(self._index, [each for each in found if each[2]])
+
+def _copy(source: Any, to: Any) -> None:
+    """Copy one of onnxruntime's values into another one of the same GPU, and wait until it is done."""
+    if to.tensor_size_in_bytes():
+        to.update_inplace(source)
 
 
 def _run_options(graph: str) -> Any:

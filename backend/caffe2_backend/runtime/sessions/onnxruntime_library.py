@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 from caffe2_backend.runtime.devices.cuda_driver import count_devices, driver_version
 from caffe2_backend.runtime.devices.cuda_libraries import CudaLibraries, load_cuda_libraries
-from caffe2_backend.runtime.devices.device_names import CPU, device_index, device_kind, device_name
+from caffe2_backend.runtime.devices.device_names import CPU, WEBGPU, device_index, device_kind, device_name
 from caffe2_backend.runtime.sessions.session_options import SessionOptions
 from caffe2_backend.runtime.values import Array, DeviceTensor
 from caffe2_bridge.diagnostics import RunError
@@ -16,6 +17,7 @@ from caffe2_bridge.diagnostics import RunError
 _WARNINGS_AND_WORSE: Final = 2
 _ERRORS_AND_WORSE: Final = 3
 _FATAL: Final = 4
+_PROVIDERS: Final = {"cuda": "CUDAExecutionProvider", WEBGPU: "WebGpuExecutionProvider"}
 _PER_MAJOR: Final = 1000  # the driver gives CUDA's version as 1000 * major + 10 * minor
 # onnxruntime's names of the levels of SessionOptions.optimization.
 OPTIMIZATION_LEVELS: Final = {
@@ -56,10 +58,13 @@ def real_device(device: str, options: SessionOptions) -> str:
     Raises RunError if this onnxruntime does not support it.
     """
     real = device_name(options.stand_in.get(device, device))
-    if device_kind(real) != "cuda":
+    if real == CPU:
         return real
-    reason = missing_cuda()
-    count = 0 if reason else cuda_devices()
+    if real == WEBGPU:
+        reason, count = missing_webgpu(), 1
+    else:
+        reason = missing_cuda()
+        count = 0 if reason else cuda_devices()
     if not reason and device_index(real) >= count:
         reason = f"this machine has {count} CUDA device{'s' if count > 1 else ''}, the last one is cuda:{count - 1}"
     if reason:
@@ -97,12 +102,40 @@ def cuda_libraries() -> CudaLibraries:
 
 def has_cuda() -> bool:
     """Whether this onnxruntime was built for CUDA."""
-    return "CUDAExecutionProvider" in onnxruntime().get_available_providers()
+    return _PROVIDERS["cuda"] in onnxruntime().get_available_providers()
 
 
 def cuda_devices() -> int:
     """Return the number of CUDA devices that onnxruntime can use: 0 without CUDA support or without a driver."""
     return count_devices() if has_cuda() else 0
+
+
+@cache
+def webgpu_devices() -> Sequence[Any]:
+    """Return the devices of onnxruntime's WebGPU provider, a package of its own. Raises RunError if it has none."""
+    library = onnxruntime()
+    try:
+        import onnxruntime_ep_webgpu as package
+    except ImportError:
+        raise RunError("onnxruntime's WebGPU provider is not installed (install caffe2-bridge[webgpu])") from None
+    try:
+        library.register_execution_provider_library(WEBGPU, package.get_library_path())
+        found = [device for device in library.get_ep_devices() if device.ep_name == _PROVIDERS[WEBGPU]]
+    except failures() as error:
+        raise RunError(f"onnxruntime {library.__version__} cannot load its WebGPU provider: {error}") from None
+    if not found:
+        raise RunError("onnxruntime's WebGPU provider finds no GPU")
+    return found
+
+
+def missing_webgpu() -> str:
+    """Return why onnxruntime cannot use a GPU by WebGPU; empty if it can. Raises RunError as :func:`onnxruntime`."""
+    onnxruntime()
+    try:
+        webgpu_devices()
+    except RunError as error:
+        return str(error)
+    return ""
 
 
 # Values
@@ -152,14 +185,20 @@ def library_options(options: SessionOptions) -> Any:
 
 def require_provider(session: Any, device: str) -> None:
     """Raise RunError if a session for a GPU has none: onnxruntime falls back to the CPU where its provider fails."""
-    if device != CPU and "CUDAExecutionProvider" not in session.get_providers():
-        raise RunError(
-            f"onnxruntime could not start CUDA for {device}, and would run on the CPU; verbose=True shows its reason"
-        )
+    if device != CPU and _PROVIDERS[device_kind(device)] not in session.get_providers():
+        name = "WebGPU" if device == WEBGPU else f"CUDA for {device}"
+        raise RunError(f"onnxruntime could not start {name}, and would run on the CPU; verbose=True shows its reason")
 
 
 def execution_providers(device: str, options: SessionOptions) -> list[Any]:
-    """Return the providers to try, in order. Raises RunError if this onnxruntime lacks one of ``options.providers``."""
+    """Return the providers to try, in order; none for WebGPU, which :func:`add_webgpu` adds.
+
+    Raises RunError if this onnxruntime lacks one of ``options.providers``, or cannot try any before WebGPU.
+    """
+    if device == WEBGPU:
+        if options.providers:
+            raise RunError("no other provider can come before WebGPU: leave the option 'providers' out")
+        return []
     available = onnxruntime().get_available_providers()
     first: list[Any] = []
     for provider in options.providers:
@@ -171,8 +210,13 @@ def execution_providers(device: str, options: SessionOptions) -> list[Any]:
         settings = {"device_id": device_index(device), **options.cuda}
         if options.cuda_graphs:
             settings["enable_cuda_graph"] = "1"
-        first.append(("CUDAExecutionProvider", settings))
+        first.append((_PROVIDERS["cuda"], settings))
     return [*first, "CPUExecutionProvider"]
+
+
+def add_webgpu(made: Any) -> None:
+    """Let sessions with these options of onnxruntime's run by WebGPU, and on the CPU what it has no kernel for."""
+    made.add_provider_for_devices(webgpu_devices(), {})
 
 
 @cache

@@ -11,13 +11,14 @@ from typing import Any, Final, Self
 
 import numpy as np
 
-from caffe2_backend.runtime.devices.device_names import CPU, device_index, device_kind, device_name
+from caffe2_backend.runtime.devices.device_names import CPU, WEBGPU, device_index, device_kind, device_name
 from caffe2_backend.runtime.process_bound import ProcessBound
 from caffe2_backend.runtime.sessions.constant_defaults import ConstantDefaults
 from caffe2_backend.runtime.sessions.fixed_binding import FixedBinding
 from caffe2_backend.runtime.sessions.guard import Guard, failure_of
 from caffe2_backend.runtime.sessions.missing_inputs import missing_inputs, onnx_type_text, require_inputs
 from caffe2_backend.runtime.sessions.onnxruntime_library import (
+    add_webgpu,
     copy_to_device,
     execution_providers,
     failures,
@@ -35,6 +36,7 @@ from caffe2_bridge.diagnostics import OptionError, RunError
 
 # What onnxruntime says of a model with nodes on the host, control flow, or copies to the host.
 _NOT_CAPTURED: Final = "graph capture"
+_HOST: Final = "CPUExecutionProvider"
 
 
 class Session(ProcessBound):
@@ -42,7 +44,7 @@ class Session(ProcessBound):
 
     Args:
         model: the serialized model, or the path of a file.
-        device: ``cpu`` or ``cuda:N``.
+        device: ``cpu``, ``cuda:N`` or ``webgpu``.
         threads: threads within an operator; None leaves it to ``options``.
         verbose: show onnxruntime's warnings.
         options: everything else.
@@ -104,10 +106,14 @@ class Session(ProcessBound):
     def _load(self, model: bytes | str, options: SessionOptions) -> Any:
         try:
             with utf8_paths(model, options) as (readable, readable_options):
+                made = library_options(readable_options)
+                if self._real == WEBGPU:
+                    add_webgpu(made)
+                # The fallback prints, and on the host does the same again.
                 session = onnxruntime().InferenceSession(
-                    readable, library_options(readable_options), providers=execution_providers(self._real, options),
+                    readable, made, providers=execution_providers(self._real, options) or None,
                     disabled_optimizers=list(options.disabled_optimizers) or None,
-                    enable_fallback=int(self._real != CPU),  # which prints, and on the host does the same again
+                    enable_fallback=int(device_kind(self._real) == "cuda"),
                 )  # fmt: skip
         except failures() as error:
             raise RunError(f"onnxruntime cannot load the model: {error}") from error
@@ -150,6 +156,11 @@ class Session(ProcessBound):
     def input_types(self) -> dict[str, str]:
         """Return the element types and shapes of the inputs as text, such as ``float32[N,3]``."""
         return {value.name: onnx_type_text(value.type, value.shape) for value in self._session.get_inputs()}
+
+    def host_nodes(self) -> frozenset[str]:
+        """Return the names of the nodes that run on the host, bodies included: of a session that recorded them."""
+        parts = self._session.get_provider_graph_assignment_info()
+        return frozenset(node.name for part in parts if part.ep_name == _HOST for node in part.get_nodes())
 
     def static_outputs(self) -> dict[str, tuple[int, ...]]:
         """Return the shapes of outputs of which the model declares every dim; none where an output is also an input."""

@@ -7,7 +7,6 @@ that. Environment variables plan faults: GPU_SUITE_DRIVER (the driver's CUDA ver
 
 from __future__ import annotations
 
-import ctypes
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -37,4 +36,4 @@ def _change(library: Any) -> None:
 
 
 _change(real_library(__file__))
-install_driver(ctypes.memmove)
+install_driver()

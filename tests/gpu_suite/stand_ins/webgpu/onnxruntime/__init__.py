@@ -1,16 +1,19 @@
 """onnxruntime with its WebGPU provider under the name of CUDA: kernels compute, and memory is the device's own.
 
+With ``GPU_SUITE_OWN_NAME`` in the environment, the onnxruntime after it is left as it is: stages of the device webgpu.
+
 This folder comes first on the path: the module replaces itself by the onnxruntime that stands after it, and changes
 that. Needs onnxruntime-ep-webgpu, and a GPU of Vulkan, which may be a software one.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any, Final
 
 import onnxruntime_ep_webgpu
-from gpu_suite.stand_ins.renamed import CUDA, install_driver, is_cuda, real_library, rename
+from gpu_suite.stand_ins.renamed import CUDA, OWN_NAME, install_driver, is_cuda, real_library, rename
 
 _WEBGPU: Final = "WebGpuExecutionProvider"
 
@@ -39,9 +42,7 @@ def _change(library: Any) -> None:
     rename(library, "webgpu")
 
 
-def _refuse_copy(*_: int) -> None:
-    raise RuntimeError("device memory was touched by its address")
-
-
-_change(real_library(__file__))
-install_driver(_refuse_copy)
+_library = real_library(__file__)
+if not os.environ.get(OWN_NAME):
+    _change(_library)
+    install_driver()

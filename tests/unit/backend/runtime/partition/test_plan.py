@@ -89,7 +89,7 @@ def test_a_predictor_follows_a_plan() -> None:
 
 
 def test_a_device_takes_the_place_of_those_that_are_named() -> None:
-    plan = make_plan(detector(), gpu=1)
+    plan = make_plan(detector(), gpu="cuda:1")
     assert {run.device for run in plan.runs} == {"cpu", "cuda:1"}
     workspace = Workspace("cuda:1", options=FORCED)
     workspace.feed("x", X)

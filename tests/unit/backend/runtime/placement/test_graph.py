@@ -12,7 +12,8 @@ import pytest
 from conformance.corpus import find_cases, read_case
 from support.paths import CHAR_RNN, MODELS
 
-from caffe2_backend.runtime.placement.graph import GraphPlacement, place_graph
+from caffe2_backend.runtime.placement.graph import GraphPlacement, place_by_provider, place_graph
+from caffe2_backend.runtime.sessions.assignment import Assignment
 from caffe2_bridge import load
 from caffe2_bridge.model import Model
 from caffe2_frontend import to_onnx
@@ -76,3 +77,20 @@ def test_the_form_for_gpus_makes_no_copy_for_lengths(name: str, *, sized: bool) 
 
     assert (fused.reasons, fused.copies) == ({}, [])
     assert plain.copies
+
+
+def test_with_webgpu_the_provider_decides() -> None:
+    """A node on the host keeps its operator there, but for one that computes from shapes."""
+    operators = ("s = Shape (x)", "t = Add (s, many)", "e = Expand (x, t)", "m = Neg (n)", "y = Neg (e)")
+    model = ir.from_onnx_text(
+        f'<ir_version: 10, opset_import: ["" : 20]> g (float[N] x, int64[N] n) => (float[A] y, int64[N] m) '
+        f"<{CONSTANTS}> {{ {' '.join(operators)} }}"
+    )
+    for index, node in enumerate(model.graph):
+        node.name = str(node.outputs[0].name)
+        node.metadata_props["caffe2.location"] = f"net[{index // 3}] Type"
+    next(value for node in model.graph for value in node.outputs if value.name == "m").dtype = ir.DataType.INT64
+
+    found = place_by_provider(model, Assignment(frozenset({"t", "m"}), frozenset({"m"})))
+
+    assert found == GraphPlacement({1: "Neg has no WebGPU kernel for int64"}, ["m"], ["m", "t"])
