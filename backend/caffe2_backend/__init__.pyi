@@ -6,6 +6,8 @@ from caffe2_bridge.diagnostics import BridgeError, ConversionError, NetFormatErr
 from caffe2_compat import install_caffe2
 from caffe2_validation import ValidationOptions, ValidationReport, validate
 
+__version__: str
+
 __all__ = [
     "BridgeError",
     "ConversionError",

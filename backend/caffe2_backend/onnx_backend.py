@@ -19,6 +19,7 @@ from caffe2_backend.runtime.process_bound import ProcessBound
 from caffe2_backend.runtime.sessions.missing_inputs import require_inputs
 from caffe2_backend.runtime.sessions.onnx_session import OnnxSession
 from caffe2_bridge.diagnostics import RunError
+from caffe2_bridge.diagnostics.short_repr import short_repr
 from caffe2_bridge.model import Model
 from caffe2_frontend import ExportOptions, convert
 from caffe2_frontend.interop.files.serialize import to_proto
@@ -38,6 +39,9 @@ class Caffe2Rep(ProcessBound, BackendRep):
         self._required, self._inputs = self.model.inputs, imported.inputs
         self._sessions = {frozenset[str](): _session(self.model, device)}
         self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return short_repr(self, inputs=tuple(self._required), outputs=self.model.outputs)
 
     def run(self, inputs: Any, **_: Any) -> tuple[Any, ...]:
         """Run the model once.

@@ -7,12 +7,13 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
+from caffe2_bridge.diagnostics.short_repr import short_repr
 from caffe2_bridge.storage import AnyPath
 from caffe2_fleet.api import find_tasks, run_plan
 from caffe2_fleet.job import Limits
 from caffe2_fleet.models.discovery import Skipped
 from caffe2_fleet.plan import make_plan
-from caffe2_fleet.result import ModelResult
+from caffe2_fleet.result import ModelResult, count_verdicts
 from caffe2_fleet.site.summary import write_summary
 from caffe2_validation.options import DEFAULTS, ValidationOptions
 
@@ -23,6 +24,9 @@ class Batch:
 
     results: Sequence[ModelResult]
     skipped: Sequence[Skipped]
+
+    def __repr__(self) -> str:
+        return short_repr(self, count_verdicts(self.results), models=len(self.results), skipped=len(self.skipped))
 
 
 def run_batch(

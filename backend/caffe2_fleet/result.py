@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from caffe2_bridge.diagnostics.short_repr import short_repr
 from caffe2_validation.report import PairDifference
 
 # Verdicts, the worst first: what validation found of a net that was not exported comes second.
@@ -75,6 +77,9 @@ class ModelResult:
     compared_with_caffe2: bool | None = None
     compared_with_net_evaluator: bool | None = None
 
+    def __repr__(self) -> str:
+        return short_repr(self, self.model, self.verdict, reason=self.reason, owner=self.owner)
+
     def with_owner(self, owner: str) -> ModelResult:
         """Return the same result of a model that has another owner now."""
         return replace(self, owner=owner)
@@ -87,6 +92,12 @@ class ModelResult:
             if len(both) == 2 and both not in seen:
                 seen.add(both)
                 yield one, other, PairDifference(worst, agrees)
+
+
+def count_verdicts(results: Iterable[ModelResult]) -> str:
+    """Return how many models have each verdict, the best first: ``2 agree, 1 could not run``."""
+    found = Counter(result.verdict for result in results)
+    return ", ".join(f"{found[verdict]} {verdict}" for verdict in reversed(VERDICTS) if found[verdict])
 
 
 def exit_code(results: Sequence[ModelResult]) -> int:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import onnx
 
 from caffe2_backend.described_inputs import describe_proto
-from caffe2_backend.runtime.sessions.missing_inputs import require_inputs
+from caffe2_backend.runtime.sessions.missing_inputs import require_inputs, require_mapping
 from caffe2_bridge.diagnostics import BridgeError, RunError
 from caffe2_bridge.diagnostics.log import muted
 from caffe2_bridge.model import Model
@@ -125,6 +125,8 @@ def run_validation(
     """Do as :func:`validate` with its options in one object; call ``progress`` with the name of each stage."""
     start = time.perf_counter()
     own, own_notes = _read(model, options)
+    if inputs is not None:
+        require_mapping(inputs, known_inputs(own)[0], dict)
     runtimes, missing = select_runtimes(options, "caffe2" if isinstance(own, Model) else "onnx")
     start_step = training_step(own) if options.outputs is None else None
     given = given_batches(own, inputs) if start_step is not None and inputs is not None else []

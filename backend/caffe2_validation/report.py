@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from caffe2_bridge.diagnostics.short_repr import short_repr
 from caffe2_validation.values import Difference, Tolerance
 
 SCHEMA: Final = 1
@@ -203,6 +204,13 @@ class ValidationReport:
     subjects: tuple[str, ...] = ()
     compared_with_caffe2: bool = False
     compared_with_net_evaluator: bool = False
+
+    def __repr__(self) -> str:
+        return short_repr(
+            self, self.model, verdict=self.verdict_text, sides=self.sides, cases=len(self.cases),
+            wrong=tuple(dict.fromkeys(result.name for result in self.wrong)),
+            failures=tuple(dict.fromkeys(failure.side for failure in self.failures)),
+        )  # fmt: skip
 
     @property
     def matrix(self) -> dict[tuple[str, str], float | None]:

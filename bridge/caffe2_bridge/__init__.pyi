@@ -58,6 +58,8 @@ from caffe2_bridge.ssa import (
     ssa_rewrite,
 )
 
+__version__: str
+
 __all__ = [
     "BridgeError",
     "ConversionError",

@@ -23,7 +23,7 @@ Exports = tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]
 def lazy_exports(package: str, file: str) -> Exports:
     """Return ``__getattr__``, ``__dir__`` and ``__all__`` of a package, from the imports of its stub.
 
-    Submodules are attributes too, whether or not they were imported.
+    Submodules are attributes too, whether or not they were imported, and so is ``__version__``.
 
     Args:
         package: the package's ``__name__``.
@@ -39,14 +39,21 @@ def lazy_exports(package: str, file: str) -> Exports:
 
     def load(name: str) -> Any:
         with CollectorPaused():
-            value = _import(package, name, origins.get(name, package))
+            value = _version() if name == "__version__" else _import(package, name, origins.get(name, package))
         setattr(sys.modules[package], name, value)  # later accesses find it without a call
         return value
 
     def names() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *origins})
+        return sorted({*vars(sys.modules[package]), *origins, "__version__"})
 
     return load, names, sorted(origins)
+
+
+def _version() -> str:
+    """Return the version of the distribution that all packages belong to."""
+    from importlib.metadata import version
+
+    return version("caffe2-bridge")
 
 
 def _import(package: str, name: str, origin: str) -> Any:

@@ -14,6 +14,7 @@ from google.protobuf.message import Message
 
 from caffe2_bridge.control import all_operators
 from caffe2_bridge.diagnostics import OptionError
+from caffe2_bridge.diagnostics.short_repr import short_repr
 from caffe2_bridge.init.init_net import InitNet, read_init_net
 from caffe2_bridge.init.needed import without_unneeded
 from caffe2_bridge.netdef.parameters import Arrays, Parameter
@@ -66,6 +67,13 @@ class Model:
             init_net = InitNet()
         init = init_net if isinstance(init_net, InitNet) else read_init_net(init_net)
         return cls(net, init.with_inputs(placeholder_names(net, init.parameters)), source)
+
+    def __repr__(self) -> str:
+        net = self.predict_net
+        return short_repr(
+            self, net.name, inputs=self.inputs, outputs=self.outputs, operators=len(net.op),
+            parameters=len(self.init.parameters), source=self.source,
+        )  # fmt: skip
 
     def __reduce__(self) -> tuple[type[Model], tuple[NetDef, InitNet, str]]:
         return Model, (self.predict_net, self.init, self.source)

@@ -11,6 +11,8 @@ from caffe2_frontend.recurrent.stateful import NoStatesError
 from caffe2_frontend.state import Export
 from caffe2_frontend.targets.target import Recurrent
 
+__version__: str
+
 __all__ = [
     "ConversionError",
     "Export",

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from google.protobuf.message import Message
-
 from caffe2_bridge.diagnostics import Diagnostic, Severity
+from caffe2_bridge.diagnostics.short_repr import short_repr
+from caffe2_bridge.files.model_argument import NetLike
 from caffe2_bridge.model import Model
 from caffe2_frontend.analysis import analyze
 from caffe2_frontend.options import DEFAULTS, ExportOptions
@@ -41,6 +41,12 @@ class Report:
         errors = (finding for finding in self.findings if finding.severity is Severity.ERROR)
         places = dict.fromkeys(error.location for error in errors if error.location.op_type)
         return Counter(place.op_type for place in places)
+
+    def __repr__(self) -> str:
+        return short_repr(
+            self, covered=self.covered, converted=sum(self.converted.values()), refused=tuple(self.refused),
+            unexamined=self.unexamined, findings=len(self.findings),
+        )  # fmt: skip
 
     def summary(self) -> str:
         """Return how many operators convert and do not, in one line or two."""
@@ -75,8 +81,8 @@ class Report:
 
 
 def check(
-    predict_net: Message | bytes | Model,
-    init_net: Message | bytes | None = None,
+    predict_net: NetLike | Model,
+    init_net: NetLike | None = None,
     *,
     inputs: Mapping[str, Any] | None = None,
     options: ExportOptions = DEFAULTS,
@@ -84,13 +90,14 @@ def check(
     """Report every reason why a net does not convert, without converting it.
 
     Args:
-        predict_net: a NetDef (this project's or Caffe2's own class, or its bytes), a PlanDef, or a loaded model.
-        init_net: the net that fills the parameters; not with a loaded model, which has its own.
+        predict_net: a path or URL that ``caffe2_bridge.load`` reads, a loaded model, a NetDef (this project's or
+            Caffe2's own class, or its bytes), or a PlanDef.
+        init_net: the net that fills the parameters, or its path; not with a loaded model, which has its own.
         inputs: what is known of the net's inputs, as for ``to_onnx``; added to those in ``options``.
         options: the other options of the export that is to be checked.
 
     Raises:
-        NetFormatError: an argument is not a net.
+        NetFormatError: an argument is not a net, or a file cannot be read.
         OptionError: an option has a value that is not supported, or names a blob that the net does not have.
         InputSpecError: the description of an input is not ``(dtype, shape)``.
     """

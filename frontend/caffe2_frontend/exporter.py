@@ -7,11 +7,11 @@ from typing import Any
 
 import onnx
 import onnx_ir as ir
-from google.protobuf.message import Message
 
 from caffe2_bridge.collector import CollectorPaused
 from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location
 from caffe2_bridge.diagnostics.log import log_diagnostics
+from caffe2_bridge.files.model_argument import NetLike
 from caffe2_bridge.model import Model
 from caffe2_frontend.analysis import analyze
 from caffe2_frontend.interop.files.onnx_files import SINGLE_FILE_LIMIT, model_proto
@@ -21,8 +21,8 @@ from caffe2_frontend.targets.target import Recurrent
 
 
 def to_onnx(
-    predict_net: Message | bytes | Model,
-    init_net: Message | bytes | None = None,
+    predict_net: NetLike | Model,
+    init_net: NetLike | None = None,
     *,
     inputs: Mapping[str, Any] | None = None,
     outputs: Sequence[str] | None = None,
@@ -42,8 +42,9 @@ def to_onnx(
     """Convert a Caffe2 net to an ONNX model whose graph inputs and outputs are named as the net's blobs.
 
     Args:
-        predict_net: a NetDef (this project's or Caffe2's own class, or its bytes), a PlanDef, or a loaded model.
-        init_net: the net that fills the parameters; not with a loaded model, which has its own.
+        predict_net: a path or URL that ``caffe2_bridge.load`` reads, a loaded model, a NetDef (this project's or
+            Caffe2's own class, or its bytes), or a PlanDef.
+        init_net: the net that fills the parameters, or its path; not with a loaded model, which has its own.
         inputs: what is known of the net's inputs: ``{name: (dtype, shape)}``, where ``dtype`` is a NumPy dtype or a
             type's name, and a dim an int, a name (symbolic) or None (unknown). What is left out is inferred from how
             the net uses the blob. A blob that the init net fills too is an input if it is named here.
@@ -86,7 +87,7 @@ def to_onnx(
 
     Raises:
         ConversionError: the net cannot be converted; holds every diagnostic, in net order.
-        NetFormatError: an argument is not a net.
+        NetFormatError: an argument is not a net, or a file cannot be read.
         OptionError: an option has a value that is not supported, or names a blob that the net does not have;
             ``training`` is asked for and the net does not update anything.
         InputSpecError: the description of an input is not ``(dtype, shape)``.
@@ -113,7 +114,7 @@ def _require_size(model: ir.Model) -> None:
 
 
 def convert(
-    predict_net: Message | bytes | Model, init_net: Message | bytes | None = None, options: ExportOptions = DEFAULTS
+    predict_net: NetLike | Model, init_net: NetLike | None = None, options: ExportOptions = DEFAULTS
 ) -> ir.Model:
     """Convert a net like :func:`to_onnx`, without reading the weights: :func:`save_onnx` copies them one by one."""
     with CollectorPaused():

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, get_args
 import onnx
 
 from caffe2_bridge.diagnostics import OptionError
-from caffe2_frontend.interop.types import TensorInfo, tensor_info
+from caffe2_frontend.interop.types import InputSpecError, TensorInfo, tensor_info
 from caffe2_frontend.targets.table import find_target
 from caffe2_frontend.targets.target import Recurrent
 
@@ -74,6 +74,9 @@ class ExportOptions:
             raise OptionError(f"opset must be from 1 to {newest} with the installed onnx, not {self.opset}")
         if self.training and self.fp16:
             raise OptionError("fp16 must not be combined with training: updates need float32")
+        if not isinstance(self.inputs, Mapping):
+            kind = type(self.inputs).__name__
+            raise InputSpecError(f"inputs must be a mapping such as {{'x': ('float32', ['N', 3])}}, not {kind}")
         described = {name: tensor_info(name, spec) for name, spec in self.inputs.items()}
         object.__setattr__(self, "described", described)
 

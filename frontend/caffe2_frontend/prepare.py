@@ -6,17 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
-from google.protobuf.message import Message
 
 from caffe2_bridge.diagnostics import OptionError
+from caffe2_bridge.files.model_argument import NetLike, as_model
 from caffe2_bridge.gradients.forward_steps import insert_forward_operators
 from caffe2_bridge.gradients.recompute import recompute_steps
 from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.model import PLACEHOLDER_SHAPES, Model
 from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.netdef.views import NetView
-from caffe2_bridge.plans import plan_net
-from caffe2_bridge.proto.caffe2_pb2 import NetDef, PlanDef
+from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_bridge.readers import cut_readers
 from caffe2_bridge.reroll import reroll
 from caffe2_bridge.ssa.outputs import net_outputs, omitted_outputs
@@ -36,7 +35,7 @@ from caffe2_frontend.state import WORKING_OPSET, Export
 from caffe2_frontend.training import Training, find_training
 
 
-def prepare(predict_net: Message | bytes | Model, init_net: Message | bytes | None, options: ExportOptions) -> Export:
+def prepare(predict_net: NetLike | Model, init_net: NetLike | None, options: ExportOptions) -> Export:
     """Return the state before the first pass; the arguments are those of :func:`caffe2_frontend.to_onnx`.
 
     Raises:
@@ -45,7 +44,7 @@ def prepare(predict_net: Message | bytes | Model, init_net: Message | bytes | No
         ConversionError: a plan cannot be converted to one net.
     """
     chosen = None if options.stateful or options.training else options.outputs
-    model = insert_forward_operators(cut_readers(_as_model(predict_net, init_net))).without_unneeded(chosen)
+    model = insert_forward_operators(cut_readers(as_model(predict_net, init_net))).without_unneeded(chosen)
     if options.recompute == "steps":
         model = replace(model, predict_net=recompute_steps(model.predict_net))
     if options.reroll:
@@ -95,15 +94,6 @@ def prepare(predict_net: Message | bytes | Model, init_net: Message | bytes | No
             *not_for_inference(net, init),
         ),
     )
-
-
-def _as_model(predict_net: Message | bytes | Model, init_net: Message | bytes | None) -> Model:
-    """Return the nets as a model; a plan becomes one net."""
-    if isinstance(predict_net, Model):
-        return predict_net
-    if isinstance(predict_net, Message) and type(predict_net).DESCRIPTOR.name == "PlanDef":
-        predict_net = plan_net(PlanDef.FromString(predict_net.SerializeToString()))
-    return Model.of(predict_net, init_net)
 
 
 def _wanted_outputs(

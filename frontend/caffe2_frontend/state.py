@@ -11,6 +11,7 @@ import onnx_ir as ir
 from onnx.helper import find_min_ir_version_for  # noqa: TID251 - a table of versions, no graph building
 
 from caffe2_bridge.diagnostics import Diagnostic
+from caffe2_bridge.diagnostics.short_repr import short_repr
 from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.netdef.views import NetView, OpView
@@ -95,6 +96,9 @@ class Export:
     covered: Mapping[str, int] = field(default_factory=dict)
     unexamined: int = 0
     traces: Traces = field(default_factory=Traces)
+
+    def __repr__(self) -> str:
+        return short_repr(self, self.net.name, operators=len(self.net.ops), findings=len(self.findings))
 
     @property
     def predict(self) -> NetDef:

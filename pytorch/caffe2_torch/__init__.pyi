@@ -5,6 +5,8 @@ from caffe2_torch.module import NetModule
 from caffe2_torch.ops import supported_operators
 from caffe2_torch.source_export import export_torch
 
+__version__: str
+
 __all__ = [
     "ConversionError",
     "Int8Tensor",

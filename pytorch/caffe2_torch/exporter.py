@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from google.protobuf.message import Message
-
 from caffe2_bridge.diagnostics.log import log_diagnostics
+from caffe2_bridge.files.model_argument import NetLike
 from caffe2_bridge.model import Model
 from caffe2_torch.module import NetModule
 from caffe2_torch.pipeline import convert
 
 
 def to_torch(
-    predict_net: Message | bytes | Model,
-    init_net: Message | bytes | None = None,
+    predict_net: NetLike | Model,
+    init_net: NetLike | None = None,
     *,
     inputs: Mapping[str, Any] | Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
@@ -27,8 +26,9 @@ def to_torch(
     differentiates it.
 
     Args:
-        predict_net: a NetDef (this project's or Caffe2's own class, or its bytes), a PlanDef, or a loaded model.
-        init_net: the net that fills the parameters; not with a loaded model, which has its own.
+        predict_net: a path or URL that ``caffe2_bridge.load`` reads, a loaded model, a NetDef (this project's or
+            Caffe2's own class, or its bytes), or a PlanDef.
+        init_net: the net that fills the parameters, or its path; not with a loaded model, which has its own.
         inputs: names of blobs that are inputs, also where the init net fills them. A mapping, as
             ``caffe2_frontend.to_onnx`` takes it, is as good: a module takes tensors of any shape.
         outputs: names of the blobs to return; default the net's external outputs, of a training net its losses and
@@ -40,7 +40,7 @@ def to_torch(
 
     Raises:
         ConversionError: the net cannot be converted; holds every diagnostic, in net order.
-        NetFormatError: an argument is not a net.
+        NetFormatError: an argument is not a net, or a file cannot be read.
         OptionError: an option names a blob that the net does not have.
     """
     conversion = convert(predict_net, init_net, inputs=inputs or (), outputs=outputs)

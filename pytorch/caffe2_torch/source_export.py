@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from google.protobuf.message import Message
 
 from caffe2_bridge.diagnostics import BridgeError, ConversionError
 from caffe2_bridge.diagnostics.log import log_diagnostics
+from caffe2_bridge.files.model_argument import NetLike
 from caffe2_bridge.files.replace import replace_files
 from caffe2_bridge.files.saver import local_target
 from caffe2_bridge.files.weights import write_safetensors
@@ -42,9 +42,9 @@ _RESERVED = (
 
 
 def export_torch(
-    predict_net: Message | bytes | Model,
+    predict_net: NetLike | Model,
     folder: Location,
-    init_net: Message | bytes | None = None,
+    init_net: NetLike | None = None,
     *,
     examples: Mapping[str, Any],
     inputs: Mapping[str, Any] | Sequence[str] | None = None,
@@ -57,9 +57,9 @@ def export_torch(
     files are replaced when all are complete.
 
     Args:
-        predict_net: a NetDef, its bytes, a PlanDef, or a loaded model.
+        predict_net: a path, a loaded model, a NetDef, its bytes, or a PlanDef.
         folder: the folder, or its URL; it is created if it is missing.
-        init_net: the net that fills the parameters; not with a loaded model, which has its own.
+        init_net: the net that fills the parameters, or its path; not with a loaded model, which has its own.
         examples: a tensor or array for each input, by blob name. Their ranks and dtypes decide between forms of the
             source, and their sizes are recorded alone.
         inputs: names of blobs that are inputs, also where the init net fills them.
@@ -70,7 +70,7 @@ def export_torch(
 
     Raises:
         ConversionError: operators have no source, or the net cannot be converted; holds every diagnostic.
-        NetFormatError: an argument is not a net.
+        NetFormatError: an argument is not a net, or a file cannot be read.
         OptionError: an option names a blob that the net does not have.
         RunError: the net does not run on the examples; the message names the operator.
         BridgeError: an input, output or parameter is not a tensor, or a file cannot be written.

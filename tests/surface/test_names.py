@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
+from importlib.metadata import version
 from types import ModuleType
 
 import pytest
@@ -106,6 +108,13 @@ def test_the_classes_of_the_backend() -> None:
 @pytest.mark.parametrize("package", [caffe2_bridge, caffe2_frontend, caffe2_backend])
 def test_packages_say_what_they_are(package: object) -> None:
     assert package.__doc__
+
+
+@pytest.mark.parametrize("name", ["caffe2_bridge", "caffe2_frontend", "caffe2_backend", "caffe2_torch"])
+def test_packages_say_their_version(name: str) -> None:
+    package = importlib.import_module(name)
+    assert package.__version__ == version("caffe2-bridge")
+    assert "__version__" in dir(package)
 
 
 def test_the_protobufs() -> None:

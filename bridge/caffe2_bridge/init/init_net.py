@@ -14,6 +14,7 @@ from google.protobuf.message import DecodeError, Message
 
 from caffe2_bridge import wire
 from caffe2_bridge.diagnostics import Diagnostic, Location, NetFormatError
+from caffe2_bridge.diagnostics.short_repr import short_repr
 from caffe2_bridge.init.casts import CASTS, sum_of
 from caffe2_bridge.init.fills import FILLS, RANDOM, Filled, FillError, FillOp, Values
 from caffe2_bridge.netdef.names import require_text, require_text_in_operator
@@ -76,6 +77,12 @@ class InitNet:
         data = b"".join(self.serialized())
         _require_message(len(data))
         return as_net_def(data, "init net")
+
+    def __repr__(self) -> str:
+        return short_repr(
+            self, parameters=tuple(self.parameters), placeholders=tuple(self.placeholders), operators=len(self.rest),
+            findings=len(self.findings),
+        )  # fmt: skip
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The bytes that a save writes: values are decoded from them as before, one at a time.

@@ -12,9 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from caffe2_bridge.diagnostics import BridgeError
+from caffe2_bridge.diagnostics.listing import listed
+from caffe2_bridge.diagnostics.printable import printable
 from caffe2_bridge.proto.caffe2_pb2 import DeviceOption, TensorProto
 
 Array = npt.NDArray[Any]
+
+_LISTED: Final = 8  # names in the text of an Arrays
 
 # The numpy dtype of each Caffe2 tensor type. Strings are bytes objects; BYTE is the older name of UINT8.
 DTYPES: Final[dict[int, np.dtype[Any]]] = {
@@ -125,4 +129,4 @@ class Arrays(Mapping[str, Array]):
         return Arrays, (dict(self._parameters),)
 
     def __repr__(self) -> str:
-        return f"Arrays({', '.join(self._parameters)})"
+        return f"Arrays({printable(listed(list(self._parameters), _LISTED, str))})"

@@ -26,6 +26,7 @@ def test_inputs_are_described_in_one_form() -> None:
         ({"opset": 0}, OptionError),
         ({"opset": 999}, OptionError),
         ({"inputs": {"x": "float32"}}, InputSpecError),
+        ({"inputs": ["x"]}, InputSpecError),
     ],
 )
 def test_options_that_are_not_supported(given: dict[str, Any], error: type[BridgeError]) -> None:

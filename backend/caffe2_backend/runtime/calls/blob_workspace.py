@@ -31,6 +31,7 @@ from caffe2_backend.runtime.sessions.session_options import DEFAULTS, SessionOpt
 from caffe2_backend.runtime.stepping.stepper import Trace, trace_net
 from caffe2_backend.runtime.values import Array, DeviceTensor, HostObject, Int8Tensor, NoBlobError, Value, string_bytes
 from caffe2_bridge.diagnostics import RunError
+from caffe2_bridge.diagnostics.short_repr import short_repr
 from caffe2_bridge.init.init_net import MESSAGE_LIMIT, InitNet
 from caffe2_bridge.netdef.views import OpView, as_net_def
 from caffe2_bridge.proto.caffe2_pb2 import DeviceOption, NetDef, OperatorDef
@@ -71,6 +72,9 @@ class Workspace(ProcessBound):
         self._once = NetsRunOnce(self._prepare)
         self._lock = threading.RLock()
         self._warned = False
+
+    def __repr__(self) -> str:
+        return short_repr(self, blobs=tuple(self.blobs()), nets=tuple(self.nets()), device=self.device)
 
     def _checked(self, device: str | None) -> str | None:
         name = None if device is None else device_name(device)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Final
 
@@ -27,6 +27,19 @@ def missing_inputs(names: Sequence[str], types: Mapping[str, str]) -> NoBlobErro
     reason = f"input {listed} is not given" if len(names) == 1 else f"inputs {listed} are not given"
     known = ", ".join(f"{name}: {types[name]}" for name in names if name in types)
     return NoBlobError(f"{reason} ({known})" if known else reason)
+
+
+def require_mapping(inputs: object, names: Sequence[str], types: Callable[[], Mapping[str, str]]) -> None:
+    """Raise RunError if inputs are not a mapping from names to values; ``types`` describes those that are known."""
+    if isinstance(inputs, Mapping):
+        return
+    described = types()
+    known = ", ".join(f"{name}: {described[name]}" if name in described else name for name in names[:_LISTED])
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    example = f"{{{names[0]!r}: array}}" if names else "{}"
+    has = f"the model has the inputs {known}{more}" if names else "the model has no inputs"
+    kind = type(inputs).__name__
+    raise RunError(f"inputs must be a mapping from names to arrays, such as {example}, not {kind}: {has}")
 
 
 def require_inputs(names: Iterable[str], inputs: Collection[str], parameters: Collection[str] = ()) -> None:

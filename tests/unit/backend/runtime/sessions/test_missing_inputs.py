@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from caffe2_backend.input_text import Spec, parse_input
-from caffe2_backend.runtime.sessions.missing_inputs import missing_inputs, onnx_type_text, require_inputs
+from caffe2_backend.runtime.sessions.missing_inputs import (
+    missing_inputs,
+    onnx_type_text,
+    require_inputs,
+    require_mapping,
+)
 from caffe2_bridge.diagnostics import RunError
 
 
@@ -20,6 +26,17 @@ def test_names_that_do_not_exist() -> None:
         require_inputs(["fc_W", "data"], ["data"], ["fc_w", "conv_b"])
     with pytest.raises(RunError, match=r"inputs 'a', 'b' do not exist: the model has no inputs"):
         require_inputs(["a", "b"], [])
+
+
+def test_inputs_without_names() -> None:
+    require_mapping({"x": 1}, ["x"], dict)
+    said = r"from names to arrays, such as \{'x': array\}, not list: the model has the inputs x: float32\[N,3\], n$"
+    with pytest.raises(RunError, match=said):
+        require_mapping([1], ["x", "n"], lambda: {"x": "float32[N,3]"})
+    with pytest.raises(RunError, match=r"such as \{\}, not ndarray: the model has no inputs"):
+        require_mapping(np.zeros(2), [], dict)
+    with pytest.raises(RunError, match=r"x19 and 1 more$"):
+        require_mapping((), [f"x{i}" for i in range(21)], dict)
 
 
 def test_types_of_sessions() -> None:
