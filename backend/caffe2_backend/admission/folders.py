@@ -65,11 +65,13 @@ class AdmittedFile:
 
     Attributes:
         path: of the file; of a remote one that of the local copy.
+        data: the paths of its external data, sorted.
     """
 
     path: str
     file: AnyPath
     folder: Folder
+    data: tuple[str, ...] = ()
 
 
 def map_values(values: Mapping[str, ir.Value]) -> None:

@@ -115,8 +115,8 @@ def admit_file(path: Location) -> AdmittedFile:
     where = locate(path)
     folder = Folder.of_model(where)
     _, scopes = _admitted(where)
-    _external(scopes, folder)
-    return AdmittedFile(os.fspath(where), where, folder)
+    files = {os.path.join(extent.folder, extent.location) for _, extent in _external(scopes, folder)}  # noqa: PTH118 - text
+    return AdmittedFile(os.fspath(where), where, folder, tuple(sorted(files)))
 
 
 def _admitted(

@@ -20,10 +20,17 @@ from caffe2_backend.runtime.memory import lack_of_memory
 from caffe2_backend.runtime.placement.automatic import PlacedProgram
 from caffe2_backend.runtime.placement.make import Runnable, make_program
 from caffe2_backend.runtime.placement.report import Placement
-from caffe2_backend.runtime.process_bound import ProcessBound
 from caffe2_backend.runtime.program.program import Program
+from caffe2_backend.runtime.sending.sendable import Recipe, Sendable
+from caffe2_backend.runtime.sending.sources import source_of
 from caffe2_backend.runtime.sessions.device_choice import choose_device
-from caffe2_backend.runtime.sessions.missing_inputs import exported_inputs, missing_inputs, net_inputs, require_inputs
+from caffe2_backend.runtime.sessions.missing_inputs import (
+    exported_inputs,
+    missing_inputs,
+    net_inputs,
+    require_inputs,
+    require_mapping,
+)
 from caffe2_backend.runtime.sessions.model_session import model_session
 from caffe2_backend.runtime.sessions.onnxruntime_library import real_device
 from caffe2_backend.runtime.sessions.session import Session, require_outputs
@@ -31,16 +38,18 @@ from caffe2_backend.runtime.sessions.session_options import DEFAULTS, SessionOpt
 from caffe2_backend.runtime.sessions.wrong_inputs import wrong_inputs
 from caffe2_backend.runtime.values import Array, DeviceTensor, Int8Tensor, NoBlobError, Tensor, Value
 from caffe2_bridge.diagnostics import ConversionError, OptionError, RunError
-from caffe2_bridge.files import load
+from caffe2_bridge.diagnostics.short_repr import short_repr
 from caffe2_bridge.model import Model
 from caffe2_bridge.readers import cut_readers
-from caffe2_bridge.storage import locate
 
 Result = Any  # an array; an Int8Tensor for Int8 tensors; a DeviceTensor on request
 
 
-class Predictor(ProcessBound):
+class Predictor(Sendable):
     """A model, ready to run; several threads may run it at the same time.
+
+    It can be pickled: a model that was given as a path goes by the path and a digest of its content, another one by
+    value. The sessions open on first use in each process, where RunError says if the model is another one there.
 
     Args:
         model: a loaded model, a path or URL that ``caffe2_bridge.load`` reads, that of an ``.onnx`` file, or an ONNX
@@ -70,18 +79,24 @@ class Predictor(ProcessBound):
         self.device = None if device is None else device_name(device)
         if self.device is not None:
             real_device(self.device, options)
-        if isinstance(model, str | PathLike) and locate(model).suffix != ".onnx":
-            model = load(model)
+        source = source_of(model)
+        self._recipe = Recipe(source, {"device": device, "options": options, "outputs": outputs})
+        found = source.given()
         self._runner: _NetRunner | _OnnxRunner
-        if isinstance(model, Model):
-            model = cut_readers(model)
-            chosen, warning = choose_device(model.predict_net, self.device, options, "the model")
+        if isinstance(found, Model):
+            net = cut_readers(found)
+            chosen, warning = choose_device(net.predict_net, self.device, options, "the model")
             if warning:
                 warnings.warn(warning, RuntimeWarning, stacklevel=2)
-            self._runner = _NetRunner(model.with_outputs(outputs), chosen, options)
+            self._runner = _NetRunner(net.with_outputs(outputs), chosen, options)
         else:
-            self._runner = _OnnxRunner(model, self.device or CPU, options, outputs)
+            self._runner = _OnnxRunner(found, self.device or CPU, options, outputs)
         self.inputs, self.outputs = self._runner.inputs, self._runner.outputs
+
+    def __repr__(self) -> str:
+        assert self._recipe is not None  # a Predictor has one
+        known = {} if self._waits else {"inputs": self.inputs, "outputs": self.outputs, "device": self.device}
+        return short_repr(self, str(self._recipe.source), **known)
 
     @property
     def placement(self) -> Placement | None:
@@ -103,9 +118,11 @@ class Predictor(ProcessBound):
 
         Raises:
             ConversionError: the model cannot be converted for inputs of these types and ranks.
-            RunError: an input is missing or not of the type and shape that the model takes, a name is neither an input
-                nor a parameter, the run fails, or there is not enough memory.
+            RunError: the inputs are not given by name, an input is missing or not of the type and shape that the model
+                takes, a name is neither an input nor a parameter, the run fails, or there is not enough memory.
         """
+        if type(inputs) is not dict:
+            require_mapping(inputs, self.inputs, self._runner.input_types)
         try:
             results = self._runner.run(inputs)
             return dict(results) if on_device else _fetched(results)
@@ -146,6 +163,7 @@ class Predictor(ProcessBound):
         def results() -> Iterator[dict[str, Result]]:
             carried: dict[str, Any] = {}
             for inputs in steps:
+                require_mapping(inputs, self.inputs, self._runner.input_types)
                 try:
                     found = run({**carried, **inputs})
                     carried = {name: found[output] for name, output in states.items()}
@@ -227,7 +245,7 @@ class _NetRunner:
     def _given(self, program: Runnable, inputs: Mapping[str, Any]) -> dict[str, Value]:
         missing = [name for name in program.interface.needs if inputs.get(name) is None]
         if missing:
-            raise missing_inputs(missing, net_inputs(self._model))
+            raise missing_inputs(missing, self.input_types())
         return _values(program, inputs)
 
     def _overridden(self, names: frozenset[str]) -> Runnable:
@@ -274,14 +292,14 @@ class _OnnxRunner:
             require_outputs(outputs, self.outputs)
             self.outputs = tuple(dict.fromkeys(outputs))
 
+    def input_types(self) -> Mapping[str, str]:
+        """Return the element types and shapes of the inputs as text."""
+        return self._session.input_types()
+
     @property
     def optional(self) -> Collection[str]:
         """The inputs that may be left out."""
         return self._session.optional
-
-    def input_types(self) -> Mapping[str, str]:
-        """Return the element types and shapes of the inputs as text."""
-        return self._session.input_types()
 
     def stepping(self, _: Mapping[str, str]) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:
         """Return what runs steps: states on a device stay there."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import onnx
 
-from caffe2_backend.runtime.sessions.session import Session
+from caffe2_backend.runtime.sessions.session import InnerSession, Session
 from caffe2_backend.runtime.sessions.session_options import SessionOptions
 from caffe2_bridge.diagnostics import RunError
 
@@ -38,7 +38,7 @@ def model_session(model: ir.Model | onnx.ModelProto, device: str, options: Sessi
                     f"the weights of the model, {weight_bytes(model):,} bytes, cannot be written to a temporary file: "
                     f"{error.strerror or error} (name a folder with more space in the variable TMPDIR)"
                 ) from error
-    return Session(_serialized(model), device, options=options)
+    return InnerSession(_serialized(model), device, options=options)
 
 
 def _through_file(model: ir.Model | onnx.ModelProto, device: str, options: SessionOptions) -> Session:
@@ -52,7 +52,7 @@ def _through_file(model: ir.Model | onnx.ModelProto, device: str, options: Sessi
         path = Path(folder) / "model.onnx"
         with own_errors():
             ir.save(model, path, external_data="weights", size_threshold_bytes=_EXTERNAL_TENSOR)
-        return Session(str(path), device, options=options)
+        return InnerSession(str(path), device, options=options)
 
 
 def _serialized(model: ir.Model | onnx.ModelProto) -> bytes:

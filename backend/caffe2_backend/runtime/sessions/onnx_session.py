@@ -25,6 +25,8 @@ _PLAIN: Final = frozenset({
 class OnnxSession(Session):
     """A session whose values are arrays (of NumPy's types and those of ``ml_dtypes``), lists of them, or None."""
 
+    _is_sent = False
+
     def run_values(self, inputs: Mapping[str, Any]) -> list[Any]:
         """Run the model. Raises RunError as :meth:`run`."""
         session = self._taking(inputs)

@@ -7,16 +7,22 @@ import threading
 import warnings
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 
 from caffe2_backend.runtime.devices.device_names import CPU, WEBGPU, device_index, device_kind, device_name
-from caffe2_backend.runtime.process_bound import ProcessBound
+from caffe2_backend.runtime.sending.sendable import Recipe, Sendable
+from caffe2_backend.runtime.sending.sources import graph_source
 from caffe2_backend.runtime.sessions.constant_defaults import ConstantDefaults
 from caffe2_backend.runtime.sessions.fixed_binding import FixedBinding
 from caffe2_backend.runtime.sessions.guard import Guard, failure_of
-from caffe2_backend.runtime.sessions.missing_inputs import missing_inputs, onnx_type_text, require_inputs
+from caffe2_backend.runtime.sessions.missing_inputs import (
+    missing_inputs,
+    onnx_type_text,
+    require_inputs,
+    require_mapping,
+)
 from caffe2_backend.runtime.sessions.onnxruntime_library import (
     add_webgpu,
     copy_to_device,
@@ -33,14 +39,17 @@ from caffe2_backend.runtime.sessions.unsafe_optimizers import unsafe_optimizers
 from caffe2_backend.runtime.sessions.utf8_paths import WEIGHTS_FOLDER, utf8_paths
 from caffe2_backend.runtime.values import Array, DeviceTensor
 from caffe2_bridge.diagnostics import OptionError, RunError
+from caffe2_bridge.diagnostics.short_repr import short_repr
 
 # What onnxruntime says of a model with nodes on the host, control flow, or copies to the host.
 _NOT_CAPTURED: Final = "graph capture"
 _HOST: Final = "CPUExecutionProvider"
 
 
-class Session(ProcessBound):
+class Session(Sendable):
     """An ONNX model ready to run; several threads may run it at the same time.
+
+    It can be pickled, and opens on first use in each process: a file goes by its path and a digest, bytes as they are.
 
     Args:
         model: the serialized model, or the path of a file.
@@ -53,6 +62,8 @@ class Session(ProcessBound):
         RunError: onnxruntime is missing, cannot load the model, does not support the device, or would end the process.
     """
 
+    _is_sent: ClassVar[bool] = True
+
     def __init__(
         self,
         model: bytes | str,
@@ -62,9 +73,12 @@ class Session(ProcessBound):
         verbose: bool = False,
         options: SessionOptions = DEFAULTS,
     ) -> None:
+        source = graph_source(model)
+        model = source.given()
         if threads is not None or verbose:
             options = dataclasses.replace(options, threads=threads, verbose=verbose)
         self.device = device_name(device)
+        self._recipe = Recipe(source, {"device": device, "options": options}) if self._is_sent else None
         self._real = real_device(self.device, options)
         self._constant_defaults = ConstantDefaults.of(model)
         self._guard = Guard.of(model, adds_checks=self._real == CPU)
@@ -103,6 +117,10 @@ class Session(ProcessBound):
         self._fixed: dict[Any, FixedBinding] = {}
         self._lock = threading.Lock()
 
+    def __repr__(self) -> str:
+        known = {} if self._waits else {"inputs": self.inputs, "outputs": self.outputs, "device": self.device}
+        return short_repr(self, str(self._recipe.source) if self._recipe else "", **known)
+
     def _load(self, model: bytes | str, options: SessionOptions) -> Any:
         try:
             with utf8_paths(model, options) as (readable, readable_options):
@@ -139,6 +157,8 @@ class Session(ProcessBound):
 
     def _taking(self, inputs: Mapping[str, Any]) -> Self:
         """Return the session that takes values for these inputs. Raises RunError for a name that is not an input."""
+        if type(inputs) is not dict:
+            require_mapping(inputs, self.inputs, self.input_types)
         if self._names.issuperset(inputs):
             return self
         require_inputs(inputs, (*self.inputs, *self.optional))
@@ -260,6 +280,12 @@ class Session(ProcessBound):
                 fixed = FixedBinding(self._session, feed, self.device, self._real, len(self._fixed) + 1)
                 self._fixed[key] = fixed
             return fixed.run(feed)
+
+
+class InnerSession(Session):
+    """A session inside of an object that is sent as a whole, if at all: it does not keep its model."""
+
+    _is_sent = False
 
 
 def require_outputs(names: Sequence[str], available: Sequence[str]) -> None:

@@ -25,7 +25,7 @@ from caffe2_backend.runtime.program.buffers.feeds import Feeds
 from caffe2_backend.runtime.program.buffers.handed_out import SMALL_OUTPUT, HandedOut, OutputBuffers
 from caffe2_backend.runtime.program.states.in_place import order_readers, scattered, updated_in_place
 from caffe2_backend.runtime.program.states.row_scatters import scatter_rows
-from caffe2_backend.runtime.sessions.session import Binding, Session
+from caffe2_backend.runtime.sessions.session import Binding, InnerSession, Session
 from caffe2_backend.runtime.sessions.session_options import SessionOptions
 from caffe2_backend.runtime.values import Array, DeviceTensor
 from caffe2_bridge.diagnostics import RunError
@@ -170,7 +170,7 @@ def resident_session(
         return None
     with TemporaryDirectory() as folder:
         path = Path(folder) / "optimized.onnx"
-        Session(to_proto(model).SerializeToString(), device, options=replace(options, optimized=str(path)))
+        InnerSession(to_proto(model).SerializeToString(), device, options=replace(options, optimized=str(path)))
         optimized = ir.from_proto(onnx.ModelProto.FromString(path.read_bytes()))
     NameFixPass()(optimized)  # a fusion names what it makes in a graph and in its bodies alike, which it cannot load
     if device == CPU:
@@ -180,7 +180,7 @@ def resident_session(
     if not safe.intersection(scattered(optimized, states)):
         return None
     try:
-        session = Session(
+        session = InnerSession(
             to_proto(optimized).SerializeToString(),
             device,
             options=replace(options, optimization="none", disabled_optimizers=()),

@@ -91,6 +91,17 @@ def test_a_missing_input_is_named() -> None:
         Predictor(Model.of(NET, INIT)).run({"w": X})
 
 
+@pytest.mark.parametrize("inputs", [[X], (X,), X, None])
+def test_inputs_that_have_no_names(inputs: Any) -> None:
+    for predictor in (Predictor(Model.of(NET, INIT)), Predictor(to_onnx(NET, INIT, inputs={"x": ("float32", [3, 2])}))):
+        with pytest.raises(
+            RunError, match=r"mapping from names to arrays, such as \{'x': array\}, not .*inputs x: float"
+        ):
+            predictor.run(inputs)
+        with pytest.raises(RunError, match="mapping from names to arrays"):
+            next(predictor.run_many([inputs]))
+
+
 def test_big_endian_and_strided_arrays() -> None:
     predictor = Predictor(Model.of(NET, INIT))
     expected = predictor.run({"x": np.arange(6, dtype=np.float32).reshape(2, 3).T})["y"]
