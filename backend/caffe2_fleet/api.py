@@ -42,7 +42,8 @@ def run(
     Args:
         models: a folder, under which models are found; a manifest; or paths of models and tasks. Paths may be URLs.
         engine: ``"local"``, processes of this machine; ``"dask"``, a Dask cluster of this machine;
-            ``"dask://HOST:PORT"``, the scheduler of a Dask cluster; ``"slurm"``; or a ``distributed.Client``.
+            ``"dask://HOST:PORT"``, the scheduler of a Dask cluster; ``"slurm"``; any executor of
+            ``concurrent.futures``, which stays open; or a ``distributed.Client``.
         target: folder for the .onnx files, pages and records, which every worker must reach under the same path; None
             writes nothing.
         options: of each validation; they must be plain data.

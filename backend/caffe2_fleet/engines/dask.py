@@ -14,21 +14,15 @@ from distributed.scheduler import KilledWorker
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.storage import locate
 from caffe2_fleet.batch_records import Records
+from caffe2_fleet.engines.worker import execute_on_worker
 from caffe2_fleet.job import Job
-from caffe2_fleet.process.execute import crashed, execute
-from caffe2_fleet.process.pool import ProcessPool
+from caffe2_fleet.process.execute import crashed
 from caffe2_fleet.result import ModelResult
 from caffe2_fleet.site.model_page import write_model_page
 
 RESOURCE: Final = "memory"  # of workers, in bytes: dask worker --resources memory=16e9
 _QUEUED: Final = 2  # jobs at the cluster for each thread of its workers; the others wait here, and take nothing there
 _RECONNECT_SECONDS: Final = 60.0
-_POOL: Final = ProcessPool()  # of a worker: this module is imported there
-
-
-def execute_on_worker(job: Job) -> ModelResult:
-    """Run a job in a process of the worker that calls this."""
-    return execute(job, _POOL)
 
 
 class DaskEngine:

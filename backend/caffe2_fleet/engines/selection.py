@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Executor
 from typing import Any, Final
 
 from caffe2_bridge.diagnostics import OptionError
@@ -15,7 +16,8 @@ def open_engine(engine: Any, jobs: int) -> Engine:
     """Open an engine.
 
     Args:
-        engine: its name, see :func:`caffe2_backend.fleet.run`, or a ``distributed.Client``.
+        engine: its name, an executor of ``concurrent.futures``, or a ``distributed.Client``: see
+            :func:`caffe2_backend.fleet.run`.
         jobs: models at a time, on an engine that starts its own workers.
 
     Raises OptionError if it does not exist, and RunError if it is not installed or does not answer.
@@ -28,6 +30,15 @@ def open_engine(engine: Any, jobs: int) -> Engine:
         return clusters.open_cluster(engine, jobs)
     if isinstance(engine, str):
         raise OptionError(f"engine must be {ENGINES}, not {engine!r}")
+    if isinstance(engine, Executor):
+        from caffe2_fleet.engines.executor import ExecutorEngine
+
+        return ExecutorEngine(engine)
+    if not hasattr(engine, "scheduler_info"):
+        kind = type(engine).__name__
+        raise OptionError(
+            f"engine must be a name ({ENGINES}), an executor of concurrent.futures or a distributed.Client, not {kind}"
+        )
     from caffe2_fleet.engines.dask import DaskEngine
 
     return DaskEngine(engine)
