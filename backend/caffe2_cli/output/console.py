@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+from caffe2_bridge.diagnostics.printable import printable
 from caffe2_cli.output.echo import echo
 from caffe2_cli.settings import colored, settings
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+_STDOUT: Final = 1
 _STDERR: Final = 2
 _FORCING: Final = frozenset({"FORCE_COLOR", "TTY_COMPATIBLE"})  # what makes rich take a pipe for a terminal
 
@@ -107,14 +109,28 @@ def steps_shown(total: int, done: int = 0) -> Iterator[Callable[[int, float], No
 
 
 @contextmanager
-def models_shown() -> Iterator[Callable[[int, int], None]]:
-    """Yield a function that shows how many models are done, of how many: a bar on a terminal, else nothing."""
+def results_shown() -> Iterator[Callable[[str, int, int, str], None]]:
+    """Yield a function that prints the line of a result, and shows how many are done, how many there are, and counts.
+
+    Lines go to stdout. On a terminal they stand above a bar, which nothing of what is printed meanwhile breaks.
+    """
     console = _terminal()
     if console is None:
-        yield lambda _done, _total: None
+        yield lambda line, _done, _total, _counts: echo(line)
         return
-    from rich.progress import Progress
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.text import Text
 
-    with Progress(console=console) as bar:
-        task = bar.add_task("validating", total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    # A stdout that is a file or a pipe stays that; the terminal has one console for all that it shows.
+    with Progress(*columns, console=console, transient=True, redirect_stdout=False) as bar:
+        task = bar.add_task("", total=None)
+
+        def show(line: str, done: int, total: int, counts: str) -> None:
+            bar.update(task, completed=done, total=total, description=counts)
+            if os.isatty(_STDOUT) and not settings().schema:
+                console.print(Text(printable(line, keep="\t")), soft_wrap=True)
+            else:
+                echo(line)
+
+        yield show

@@ -14,7 +14,7 @@ from caffe2_cli.byte_size import parse_size
 from caffe2_cli.command import Outcome
 from caffe2_cli.exit_codes import NO, YES
 from caffe2_cli.output.command_line import command_line
-from caffe2_cli.output.console import models_shown
+from caffe2_cli.output.console import results_shown
 from caffe2_cli.output.echo import echo
 from caffe2_cli.output.skipped import print_skipped
 from caffe2_cli.subcommands.fleet import discover, trends
@@ -81,18 +81,20 @@ def batch(
     `batch discover --help` and `batch trends --help` describe the other actions.
     """
     from caffe2_fleet.batch import run_batch
-    from caffe2_fleet.result import ModelResult, exit_code
+    from caffe2_fleet.result import ModelResult, count_verdicts, exit_code
     from caffe2_validation.options import ValidationOptions
     from caffe2_validation.selection import select_runtimes
 
     name = source.resolve().name if source.is_dir() else source.stem
     beside = source if source.name else source.resolve()  # "." has no name
     target = beside.with_name(f"{name}-validation") if out is None else out
-    with models_shown() as show:
+    ended: list[ModelResult] = []
+    with results_shown() as show:
 
         def report(result: ModelResult, done: int, total: int) -> None:
-            show(done, total)
-            echo(f"{result.model}: {result.verdict}" + (f": {result.reason}" if result.reason else ""))
+            ended.append(result)
+            line = f"{result.model}: {result.verdict}" + (f": {result.reason}" if result.reason else "")
+            show(line, done, total, count_verdicts(ended))
 
         chosen = ValidationOptions(runtimes=runtimes or None, matrix=matrix, **choices)
         select_runtimes(chosen, "caffe2")  # so that a runtime that is absent ends the batch, and not each model
@@ -106,6 +108,8 @@ def batch(
         echo(text_table(found.results))
     print_skipped(found.skipped, "see summary.json")
     exported = sum(bool(result.onnx) for result in found.results)
+    if found.results:
+        echo(count_verdicts(found.results))
     page = target / "index.html"
     echo(f"{page}: {len(found.results)} models, {exported} exported")
     results = [{"model": each.model, "verdict": each.verdict, "reason": each.reason} for each in found.results]

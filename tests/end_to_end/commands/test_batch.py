@@ -158,6 +158,7 @@ def test_models_pages_and_operators(folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     result = call(folder, "-o", out)
     assert "4 models, 2 exported" in result.output
+    assert "2 agree, 1 not covered, 1 could not run" in result.output.splitlines()
     assert "skipped: lstm/init_net.pb: the init net of predict_net.pb" in result.output
     summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
     assert {"path": "lstm/init_net.pb", "reason": "the init net of predict_net.pb"} in summary["skipped"]
