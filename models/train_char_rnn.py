@@ -37,10 +37,21 @@ def training_net(vocabulary: int, hidden: int = HIDDEN, *, seed: int = 0) -> tup
     The state after the last step is the initial state of the next run.
     """
     net = build(vocabulary, hidden, seed=seed, forward_only=False)
-    parameters = [op.output[0] for op in net.init_net.op]
     net.Reshape("logits", ["scores", "_scores_dims"], shape=[-1, vocabulary])
     net.SoftmaxWithLoss(["scores", "target"], ["probabilities", "loss"])
-    made = add_gradient_operators(net.proto, ["loss"])
+    init = add_adam(net, "loss")
+    for initial, last in STATES.items():
+        net.Copy(last, initial)
+    return net, init
+
+
+def add_adam(net: Net, loss: str) -> NetDef:
+    """Append gradients, and an update of each parameter; the loss and the parameters become outputs.
+
+    Returns the net that fills the parameters and the state of the optimizer.
+    """
+    parameters = [op.output[0] for op in net.init_net.op]
+    made = add_gradient_operators(net.proto, [loss])
     net.extend(made.net.op[len(net.proto.op) :])
     net.Iter("iteration", "iteration")
     net.LearningRate("iteration", "rate", policy="fixed", base_lr=-RATE)
@@ -49,14 +60,12 @@ def training_net(vocabulary: int, hidden: int = HIDDEN, *, seed: int = 0) -> tup
         shape = next(list(arg.ints) for arg in fill.arg if arg.name == "shape")
         moments = [net.param(f"{name}_moment_{which}", shape, ZEROS) for which in (1, 2)]
         net.Adam([name, *moments, made.gradients[name], "rate", "iteration"], [name, *moments])
-    for initial, last in STATES.items():
-        net.Copy(last, initial)
-    net.add_external_output("loss", *parameters)
+    net.add_external_output(loss, *parameters)
     init = NetDef()
     init.CopyFrom(net.init_net)
     zero = {"shape": [1], "value": 0, "dtype": TensorProto.INT64}
     init.op.append(make_operator("ConstantFill", [], ["iteration"], zero))
-    return net, init
+    return init
 
 
 @dataclass

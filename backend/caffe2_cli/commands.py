@@ -26,6 +26,10 @@ COMMANDS: Final[Mapping[str, CommandEntry]] = {
         f"{_ROOT}.convert",
         "Write MODEL, a Caffe2 model, to OUT in another of Caffe2's formats, or its weights for another framework.",
     ),
+    "demo": CommandEntry(
+        f"{_ROOT}.demo",
+        "Write two small trained models, an LSTM and a CNN, into FOLDER, and print what to try with them.",
+    ),
     "doctor": CommandEntry(
         f"{_ROOT}.doctor", "Report versions, GPUs and real Caffe2, what is missing, and the line that installs it."
     ),

@@ -49,6 +49,8 @@ def main(folder: Path, installation: Path) -> None:
         ["show", model],
     ):
         command(*map(str, words))
+    command("demo", str(folder / "demo"))
+    command("check", str(folder / "demo" / "cnn"))
     os.environ["CAFFE2_PYTHON"] = "/nowhere"  # real Caffe2 takes seconds to start
     assert json.loads(command("doctor", "--json"))["problems"] == []
     with np.load(folder / "out.npz") as found:

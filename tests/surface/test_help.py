@@ -49,6 +49,7 @@ COMMANDS = {
     ),
     "python": ("PROGRAM", "--caffe2 DIR", "-m", "--device", "ARGUMENTS"),
     "oracle": ("install",),
+    "demo": ("[FOLDER]", "caffe2-bridge-demo by default", "an LSTM and a CNN"),
     "doctor": ("--json", "what is missing", "0 Conversions and onnxruntime work."),
 }  # fmt: skip
 

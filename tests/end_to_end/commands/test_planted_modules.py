@@ -46,6 +46,7 @@ WORDS = {
     "batch": ("zoo", "-o", "out", *AGAINST),
     "check": ("zoo/relu", "--input", "x=float32[N,3]"),
     "convert": ("zoo/relu", "text", "--format", "pbtxt"),
+    "demo": (),
     "doctor": (),
     "export": ("zoo/relu", "--input", "x=float32[N,3]", "-o", "relu.onnx"),
     "import": ("x.onnx", "-o", "imported"),
