@@ -17,6 +17,7 @@ from caffe2_frontend.passes.describe_model import DescribeModel
 from caffe2_frontend.passes.eliminate_dead_code import EliminateDeadCode
 from caffe2_frontend.passes.eliminate_redundancy import EliminateRedundancy
 from caffe2_frontend.passes.expand_sigmoids import ExpandSigmoids
+from caffe2_frontend.passes.fit_target import FitTarget
 from caffe2_frontend.passes.fold_batchnorm import FoldBatchNorm, ReportBatchNorm
 from caffe2_frontend.passes.fold_constants import FoldConstants
 from caffe2_frontend.passes.merge_directions import MergeDirections
@@ -44,6 +45,7 @@ COMPLETION: Final[tuple[Pass[Export], ...]] = (
     ConvertOpset(),
     RaiseErrors(),
     ConvertFloat16(),
+    FitTarget(),
     CheckTarget(),
     RaiseErrors(),
     CheckModel(),

@@ -48,7 +48,10 @@ def _lines(entry: Mapping[str, Any]) -> str:
 
 
 def _groups(results: Iterable[Result]) -> dict[str, list[Any]]:
-    """Return, by group, the numbers of cases that are equal, in all, and wrong, and why the first other one is not."""
+    """Return, by group, the numbers of cases that are equal, in all, and wrong, and why the first other one is not.
+
+    The last is the number of those that are equal with the sizes of inputs given, and refused without.
+    """
     found = {}
     for name, group in by_group(results).items():
         inside = [result for result in group if result.status is not Status.OUTSIDE]
@@ -56,7 +59,8 @@ def _groups(results: Iterable[Result]) -> dict[str, list[Any]]:
         wrong = sum(result.status is Status.WRONG for result in inside)
         others = (result for result in inside if not result.status.passes)
         why = next((_reason(result) for result in others), "")
-        found[name.removeprefix("models/")] = [equal, len(inside), wrong, why]
+        sizes = sum(result.status is Status.PASSED_WITH_SIZES for result in inside)
+        found[name.removeprefix("models/")] = [equal, len(inside), wrong, why, sizes]
     return found
 
 
@@ -79,15 +83,16 @@ def _page(known: Stored) -> Iterator[str]:
     yield (
         "Cases recorded from real Caffe2, each exported for the runtime (`--for`), run there and compared. A cell says"
         " how many of the cases tried are equal; **wrong** are those that give other values without a word. The others"
-        " are refused by the export (`target-lacks`), or not loaded or not run by the runtime. `validate"
-        " --against RUNTIME` compares your model."
+        " are refused by the export (`target-lacks`), or not loaded or not run by the runtime. *Sizes*: equal where the"
+        " export was given the sizes of all inputs, and refused or not run without. `validate --against RUNTIME`"
+        " compares your model."
     )
     yield ""
     yield "| runtime | version | run on | operators with all cases equal | cases equal | cases wrong |"
     yield "|---|---|---|--:|--:|--:|"
     for name, entry in known.items():
         rows = entry["operators"].values()
-        whole = sum(equal == cases for equal, cases, _, _ in rows)
+        whole = sum(row[0] == row[1] for row in rows)
         equal, cases, wrong = (sum(row[i] for row in rows) for i in range(3))
         yield (
             f"| {name} | {entry['version']} | {entry['date']} | {whole} of {len(rows)} | {equal} of {cases} | {wrong} |"
@@ -113,8 +118,9 @@ def _table(known: Stored, kind: str, title: str) -> Iterator[str]:
 def _cell(row: Sequence[Any] | None) -> str:
     if row is None:
         return ""
-    equal, cases, wrong, _ = row
+    equal, cases, wrong, _, sizes = row
     text = "all" if equal == cases else f"{equal} of {cases}" if equal else "none"
+    text += ", *sizes*" if sizes else ""
     return f"{text}, **{wrong} wrong**" if wrong else text
 
 

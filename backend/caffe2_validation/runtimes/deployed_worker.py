@@ -63,13 +63,17 @@ def load_opencv(model: bytes) -> Run:
     import cv2
 
     net = cv2.dnn.readNetFromONNX(np.frombuffer(model, np.uint8))
-    names = input_names(onnx.ModelProto.FromString(model))
+    proto = onnx.ModelProto.FromString(model)
+    names = input_names(proto)
+    # Its module for Python gives a scalar a dim.
+    scalars = {each.name for each in proto.graph.output if is_scalar(each)}
 
     def run(given: Arrays, outputs: Sequence[str]) -> list[Any]:
         check_inputs(given, names)  # it would go on with the values of the last run
         for name, value in given.items():
             net.setInput(np.asarray(value, order="C"), name)
-        return list(net.forward(list(outputs)))
+        found = zip(outputs, net.forward(list(outputs)), strict=True)
+        return [value.reshape(()) if name in scalars and value is not None else value for name, value in found]
 
     return run
 
@@ -109,6 +113,12 @@ def input_names(model: onnx.ModelProto) -> list[str]:
     """Return the names of the inputs without a default."""
     optional = inputs_with_defaults(model)
     return [value.name for value in model.graph.input if value.name not in optional]
+
+
+def is_scalar(value: onnx.ValueInfoProto) -> bool:
+    """Whether a value is declared without dims."""
+    tensor = value.type.tensor_type
+    return tensor.HasField("shape") and not tensor.shape.dim
 
 
 def forget_dims(graph: onnx.GraphProto) -> None:

@@ -9,7 +9,7 @@ from typing import Final, TypeGuard
 import numpy as np
 import onnx_ir as ir
 
-from caffe2_frontend.emit.shapes import Size, reverse_rows, size, unsqueeze
+from caffe2_frontend.emit.shapes import Size, reverse_rows, size, squeeze, unsqueeze
 from caffe2_frontend.interop.bodies import bodies
 from caffe2_frontend.lowering.op import Op, Value
 
@@ -119,7 +119,7 @@ def emit_loop(op: Op, body: Body, trips: Size, *, reverse: bool = False) -> tupl
     nodes, body.op.scope.nodes = body.op.scope.nodes, []
     index = iteration if final is None else body.op.emit("Sub", final, iteration)
     for sequence, row in zip(body.sequences, body.rows, strict=True):
-        gathered = body.op.emit("Gather", sequence, index, axis=0)
+        gathered = _row_at(body.op, sequence, index)
         ir.convenience.replace_all_uses_with(row, gathered)
         replaced = {row: gathered}
         body = _with_results(body, replaced)
@@ -130,6 +130,15 @@ def emit_loop(op: Op, body: Body, trips: Size, *, reverse: bool = False) -> tupl
     steps = trips if isinstance(trips, int) else None
     stacks = _stacks(outputs, results[1:], len(body.initial), steps)
     return _finals(outputs, body.initial), [reverse_rows(op, stack) for stack in stacks] if reverse else stacks
+
+
+def _row_at(op: Op, sequence: Value, index: Value) -> Value:
+    """Gather the row of an iteration, also where its index has one dim in the target."""
+    if op.lowering.target.scalars:
+        row: Value = op.emit("Gather", sequence, index, axis=0)
+        return row
+    vector = op.emit("Reshape", index, op.const([1], np.int64), shape=[1])
+    return squeeze(op, op.emit("Gather", sequence, vector, axis=0), [0])
 
 
 def _is_unrolled(trips: Size | None, op: Op) -> TypeGuard[int]:

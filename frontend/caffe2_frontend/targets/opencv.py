@@ -8,12 +8,19 @@ import onnx_ir as ir
 
 from caffe2_frontend.targets.target import Target
 
-_BODY: Final = "its importer does not read operators with bodies as they are exported"
+_ABSENT: Final = "its new engine has no such operator, and the old one fails or computes something else"
 
 OPENCV: Final = Target(
     "opencv",
     "run: recorded cases, in 5.0.0",
     recurrent="portable",
-    lacks=dict.fromkeys(("If", "Loop", "Scan"), _BODY),
+    lacks={
+        **dict.fromkeys(("Scan", "GRU", "RNN", "RNN of Relu", "RNN of Tanh"), _ABSENT),
+        "If": "a loaded net can only take the branch that its first run took. Given the sizes of all inputs (--input),"
+        " both branches are computed instead, unless they contain loops",
+    },
     dtypes=frozenset({ir.DataType.STRING, ir.DataType.FLOAT16}),
+    scalars=False,
+    loop_outputs=False,
+    omitted_outputs=False,
 )

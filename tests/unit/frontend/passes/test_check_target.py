@@ -88,7 +88,7 @@ def test_unknown_targets(name: str) -> None:
 
 def test_the_command_writes_nothing_that_the_runtime_lacks(tmp_path: object) -> None:
     target = f"{tmp_path}/model.onnx"
-    refused = CliRunner().invoke(main, ["export", str(MODELS / "lstm"), "-o", target, "--for", "opencv"])
+    refused = CliRunner().invoke(main, ["export", str(MODELS / "lstm"), "-o", target, "--for", "coreml"])
     assert refused.exit_code == 1
     assert "target-lacks" in refused.output
     written = CliRunner().invoke(main, ["export", str(MODELS / "lstm"), "-o", target, "--for", "onnxruntime-1.15"])

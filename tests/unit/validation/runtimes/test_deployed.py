@@ -11,9 +11,10 @@ import pytest
 from support.paths import MODELS
 
 from caffe2_bridge import RunError, load
+from caffe2_frontend import to_onnx
 from caffe2_validation import validate
 from caffe2_validation.runtimes.deployed import DEPLOYED, NodePackage, PythonPackage
-from caffe2_validation.runtimes.deployed_worker import FeedError, check_inputs, forget_dims
+from caffe2_validation.runtimes.deployed_worker import FeedError, check_inputs, forget_dims, is_scalar
 
 # What OpenCV's module is asked for, computed by the onnx package.
 STAND_IN = """
@@ -88,6 +89,11 @@ def test_named_dims_are_forgotten_in_bodies_too() -> None:
     assert model.graph.input[0].type.tensor_type.elem_type == onnx.TensorProto.FLOAT
 
 
+def test_scalars_are_told_from_values_of_unknown_shape() -> None:
+    graph = onnx.parser.parse_graph("g (float x, float[1] y, float[N] z, float[] unknown) => () {}")
+    assert [is_scalar(value) for value in graph.input] == [True, False, False, False]
+
+
 PRESENT = [name for name, runtime in DEPLOYED.items() if not runtime.missing()]
 
 
@@ -103,12 +109,34 @@ def test_a_model_computes_the_same_in_each_that_is_installed(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in PRESENT if name != "opencv"])
+@pytest.mark.parametrize("name", PRESENT)
 @pytest.mark.parametrize("model", ["gru", "basic_rnn_relu", "lstm_two_layers"])
 def test_an_export_for_a_runtime_computes_the_same_there(name: str, model: str) -> None:
     target = name if isinstance(DEPLOYED[name], PythonPackage) else "onnxruntime"
     report = validate(load(MODELS / model), runtimes=("onnxruntime-cpu", name), target=target)
     assert report.verdict == "agree"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("opencv" not in PRESENT, reason="OpenCV is not installed")
+def test_opencv_computes_loops_again_with_other_numbers_of_steps() -> None:
+    inputs = {"x": ("float32", [None, 3]), "n": ("float32", [1]), "one": ("float32", [1])}
+    loaded = DEPLOYED["opencv"].load(to_onnx(load(MODELS / "control_while"), inputs=inputs, target="opencv"))
+    x = np.ones((2, 3), np.float32)
+    for steps in (3, 0, 5, 1):
+        found = loaded.run({"x": x, "n": np.float32([steps]), "one": np.float32([1])})["acc"]
+        np.testing.assert_array_equal(found, x * (steps + 1))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("opencv" not in PRESENT, reason="OpenCV is not installed")
+def test_opencv_computes_the_other_branch_in_a_later_run() -> None:
+    inputs = {"x": ("float32", [2, 3]), "y": ("float32", [2, 3]), "cond": ("bool", [1])}
+    loaded = DEPLOYED["opencv"].load(to_onnx(load(MODELS / "control_if_else"), inputs=inputs, target="opencv"))
+    x, y = np.full((2, 3), 5, np.float32), np.full((2, 3), 2, np.float32)
+    for condition, expected in ((True, 10), (False, 3), (True, 10)):
+        found = loaded.run({"x": x, "y": y, "cond": np.array([condition])})["z"]
+        np.testing.assert_array_equal(found, np.full((2, 3), expected))
 
 
 @pytest.mark.slow
