@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from concurrent.futures import Executor
 from typing import Any, Final
 
-from caffe2_bridge.diagnostics import OptionError
+from caffe2_bridge.diagnostics import OptionError, RunError
 from caffe2_fleet.engines.base import Engine
 from caffe2_fleet.engines.local import LocalEngine
 
@@ -20,9 +21,14 @@ def open_engine(engine: Any, jobs: int) -> Engine:
             :func:`caffe2_backend.fleet.run`.
         jobs: models at a time, on an engine that starts its own workers.
 
-    Raises OptionError if it does not exist, and RunError if it is not installed or does not answer.
+    Raises OptionError if it does not exist, and RunError if it is not installed, does not answer, or the system has no
+    processes of its kind.
     """
     if engine == "local":
+        if not hasattr(os, "fork"):  # Windows
+            raise RunError(
+                "a fleet runs its models in processes that are asked through pipes, which takes a POSIX system"
+            )
         return LocalEngine(jobs)
     if isinstance(engine, str) and (engine in ("dask", "slurm") or engine.startswith("dask://")):
         from caffe2_fleet.engines import clusters

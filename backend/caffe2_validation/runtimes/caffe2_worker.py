@@ -12,7 +12,6 @@ bytes for string tensors, and ``int8`` ([scale, zero point]) for Int8 tensors. N
 
 import json
 import os
-import resource
 import shutil
 import signal
 import struct
@@ -20,6 +19,11 @@ import sys
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import numpy as np
+
+try:
+    import resource
+except ImportError:  # Windows: there is no limit of address space
+    resource = None  # type: ignore[assignment]
 
 LENGTHS = struct.Struct(">QQ")
 MIB = 1 << 20
@@ -234,6 +238,8 @@ def clear_folder() -> None:
 
 def hard_limit() -> Optional[int]:
     """Return the bytes of address space that this process and its children cannot exceed; None for no limit."""
+    if resource is None:
+        return None
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
     return None if hard == resource.RLIM_INFINITY else hard
 

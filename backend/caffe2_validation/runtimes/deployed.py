@@ -54,8 +54,8 @@ class PythonPackage(_Deployed):
         super().__init__(name, title)
         self._module = module
 
-    def missing(self) -> str:
-        """See Runtime."""
+    def missing_program(self) -> str:
+        """See ProcessRuntime."""
         if find_spec(self._module):
             return ""
         return f"{self._title} is not installed: pip install 'caffe2-bridge[{self.name}]'"
@@ -71,8 +71,8 @@ class NodePackage(_Deployed):
     It is not looked for in the current folder, which may be that of a model of somebody else.
     """
 
-    def missing(self) -> str:
-        """See Runtime."""
+    def missing_program(self) -> str:
+        """See ProcessRuntime."""
         node = shutil.which("node")
         if node is None:
             return f"Node.js is not installed, which {self._title} needs"

@@ -52,9 +52,15 @@ class ProcessRuntime(ABC, Generic[M]):
         self._process: WorkerProcess | None = None
         self._loaded: set[str] = set()
 
-    @abstractmethod
     def missing(self) -> str:
         """See Runtime."""
+        if not hasattr(os, "fork"):  # Windows, where nothing waits for a pipe
+            return f"{self._title} runs in a process of its own, asked through pipes, which takes a POSIX system"
+        return self.missing_program()
+
+    @abstractmethod
+    def missing_program(self) -> str:
+        """Return what is not installed, and how to install it; empty if everything is there."""
 
     @abstractmethod
     def command(self) -> tuple[list[str], dict[str, str]]:
@@ -141,7 +147,8 @@ def _forget_processes() -> None:
         instance._forked()  # noqa: SLF001 - the same
 
 
-os.register_at_fork(after_in_child=_forget_processes)
+if hasattr(os, "register_at_fork"):  # Windows does not fork
+    os.register_at_fork(after_in_child=_forget_processes)
 
 
 def sent(value: Tensor) -> Any:

@@ -58,8 +58,8 @@ class Caffe2(ProcessRuntime[Model]):
         self._python = find_python() if python is None else Path(python)
         self._memory = memory
 
-    def missing(self) -> str:
-        """See Runtime."""
+    def missing_program(self) -> str:
+        """See ProcessRuntime."""
         if self._python is None:
             return f"real Caffe2 is not installed: {HINT}"
         if not self._python.is_file():

@@ -40,7 +40,8 @@ def temporary_file(target: Path) -> Iterator[Path]:
         with suppress(OSError):
             if not journal.holds(target, path):
                 path.unlink(missing_ok=True)
-        os.close(descriptor)
+        if descriptor is not None:
+            os.close(descriptor)
 
 
 @contextmanager
@@ -72,10 +73,13 @@ def _locked_folder(target: Path, mode: int) -> tuple[Path, int | None]:
             os.close(descriptor)
 
 
-def _locked_file(target: Path) -> tuple[Path, int]:
+def _locked_file(target: Path) -> tuple[Path, int | None]:
     while True:
         path = target.with_name(temporary_name(target.name))
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+        if _fcntl is None:  # Windows renames no file that is open
+            os.close(descriptor)
+            return path, None
         if _lock(descriptor) and os.fstat(descriptor).st_nlink:
             return path, descriptor
         os.close(descriptor)  # another process took it for an abandoned one before it was locked

@@ -14,7 +14,10 @@ M = TypeVar("M", bound=Message)
 
 # The filters of warnings are those of the process: two threads that changed and restored them would mix them up.
 _FILTERING = threading.Lock()
-os.register_at_fork(before=_FILTERING.acquire, after_in_parent=_FILTERING.release, after_in_child=_FILTERING.release)
+if hasattr(os, "register_at_fork"):  # Windows does not fork
+    os.register_at_fork(
+        before=_FILTERING.acquire, after_in_parent=_FILTERING.release, after_in_child=_FILTERING.release
+    )
 
 
 class TextError(ValueError):
