@@ -10,8 +10,9 @@ from pathlib import Path
 from support.paths import ROOT
 
 from release import environments
-from release.building import build
+from release.building import build, build_differences
 from release.contents import sdist_faults, sdist_sizes, wheel_faults, wheel_sizes
+from release.sbom import NAME, write_sbom
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -22,17 +23,21 @@ def main(arguments: list[str] | None = None) -> int:
         "--install", nargs="*", metavar="VERSION",
         help="install the wheel into a new environment of each Python (3.11 ...) and use it; default: each found",
     )  # fmt: skip
+    parser.add_argument("--sbom", action="store_true", help=f"write what the wheel needs, as CycloneDX: {NAME}")
     options = parser.parse_args(arguments)
-    for old in [*options.outdir.glob("caffe2_bridge-*.tar.gz"), *options.outdir.glob("caffe2_bridge-*.whl")]:
-        old.unlink()
+    for pattern in ("caffe2_bridge-*.tar.gz", "caffe2_bridge-*.whl", NAME):
+        for old in options.outdir.glob(pattern):
+            old.unlink()
     built = build(options.outdir)
     sizes = sdist_sizes(built.sdist), wheel_sizes(built.wheel)
-    faults = sdist_faults(sizes[0]) + wheel_faults(sizes[1])
+    faults = sdist_faults(sizes[0]) + wheel_faults(sizes[1]) + build_differences(built)
     for path, files in zip(built, sizes, strict=True):
         print(f"{path}: {len(files)} files, {path.stat().st_size:,} bytes")  # noqa: T201 - the output
     print(*faults, sep="\n", end="\n" if faults else "")  # noqa: T201 - the output
     if faults:
         return 1
+    if options.sbom:
+        write_sbom(built.wheel, options.outdir / NAME)
     return 0 if options.install is None else install(built.wheel, options.install)
 
 
