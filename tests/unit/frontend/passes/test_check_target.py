@@ -80,6 +80,14 @@ def test_what_a_target_lacks_of_one_type_is_refused_of_that_type() -> None:
         export("FloatToFused4BitRowwiseQuantized", "float32")
 
 
+def test_axes_that_opencv_takes_as_constants_alone() -> None:
+    net = NetDef(name="n", op=[operator("SumReduceLike", ["x", "y"], ["z"])], external_input=["x", "y"])
+    net.external_output.append("z")
+    with pytest.raises(ConversionError, match=r"opencv takes ReduceSum .* only if input 1 is a constant"):
+        to_onnx(net, inputs={"x": ("float32", [None, 3]), "y": ("float32", [None, 3])}, target="opencv")
+    assert to_onnx(net, inputs={"x": ("float32", [2, 3]), "y": ("float32", [1, 3])}, target="opencv")
+
+
 @pytest.mark.parametrize("name", ["caffe", "onnxruntime-1.7", "onnxruntime-2.0", ""])
 def test_unknown_targets(name: str) -> None:
     with pytest.raises(OptionError, match="target must be one of onnxruntime, "):
