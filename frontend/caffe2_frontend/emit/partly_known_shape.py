@@ -72,7 +72,7 @@ def _rest(own: Sequence[Dim], dims: Sequence[Dim]) -> Dim | None:
 def _moves_dims(own: Sequence[Dim], dims: Sequence[Dim]) -> bool:
     """Whether a dim without a size is at another position, and only dims of 1 were inserted or removed.
 
-    onnxruntime 1.32 makes a -1 of the one size that is computed, with which it takes no tensor without elements.
+    onnxruntime 1.32: it makes a -1 of the one size that is computed, with which it takes no tensor without elements.
     """
     before, after = ([dim for dim in shape if dim != 1] for shape in (own, dims))
     symbols = [(axis, dim) for axis, dim in enumerate(dims) if isinstance(dim, ir.SymbolicDim)]

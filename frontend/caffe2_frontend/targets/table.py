@@ -25,3 +25,8 @@ def find_target(name: str) -> Target:
         names = ", ".join(each.name for each in _TARGETS)
         raise OptionError(f"target must be one of {names}, or onnxruntime-1.8 and later, not {name!r}")
     return found
+
+
+def all_targets() -> tuple[Target, ...]:
+    """Return every target, without older releases of onnxruntime."""
+    return _TARGETS

@@ -21,8 +21,8 @@ _GRAPH: Final = onnx.ModelProto.GRAPH_FIELD_NUMBER
 class ConstantDefaults:
     """A serialized model, or the path of one, in which every initializer is an input, as the early format demands.
 
-    onnxruntime 1.32 folds these initializers and refuses values for them. A session for the model in which those that
-    a run gives are plain inputs takes the values, and runs without them stay as fast as they are.
+    onnxruntime 1.32: it folds these initializers and refuses values for them. A session for the model in which those
+    that a run gives are plain inputs takes the values, and runs without them stay as fast as they are.
     """
 
     model: bytes | str = field(repr=False)

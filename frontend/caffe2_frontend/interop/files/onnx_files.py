@@ -202,7 +202,7 @@ def _data_paths(target: P, count: int = 2) -> list[P]:
 def _data_stem(name: str) -> str:
     """Return the name of a model, or a digest where that cannot begin the name of its second file."""
     encoded = os.fsencode(name)
-    # onnx 1.23 takes any ".." in a location for the parent folder; locations are UTF-8.
+    # onnx 1.23: it takes any ".." in a location for the parent folder; locations are UTF-8.
     if ".." in f"{name}." or len(encoded) > _LONGEST_STEM or not is_utf8(name):
         return f"{hashlib.sha256(encoded).hexdigest()[:32]}.onnx"
     return name

@@ -65,7 +65,7 @@ def dequantize(op: Op) -> Value:
 def dequantize_value(op: Op, x: Value) -> Value:
     """Dequantize ``x``.
 
-    Emitted as arithmetic: onnxruntime 1.31 crashes on a DequantizeLinear whose result a body reads.
+    Emitted as arithmetic. onnxruntime 1.31: it crashes on a DequantizeLinear whose result a body reads.
     """
     x = require_bytes(op, x, "X")
     how = quantization(op, x)

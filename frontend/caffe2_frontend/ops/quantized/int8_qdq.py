@@ -133,7 +133,7 @@ def softmax(op: Op) -> Value:
     require_min_rank(op, x, 1, "X")
     rows = flatten(op, x, 1)
     if op.static_dim(rows, 1) in (None, 1):
-        # onnxruntime 1.31 fuses the Softmax of rows of one element to zeros.
+        # onnxruntime 1.31: it fuses the Softmax of rows of one element to zeros.
         return int8_activation.integer_softmax(op)
     how = int8_activation.unit_quantization(op)
     op.args.ignore("axis")
