@@ -15,6 +15,7 @@ FUZZERS: Final[Mapping[str, tuple[str, str]]] = {
         "Nothing: writes docs/deviations.md, what `exact` does not count.",
     ),
     "exact": ("fuzz.exact.command", "Operators and small nets that compute something else than in real Caffe2."),
+    "guided": ("fuzz.guided.cli", "Input that ends in anything but the project's own errors, by the code it reaches."),
     "robust": ("fuzz.robust.cli", "Malformed input that ends in anything but the project's own errors."),
 }
 

@@ -1,0 +1,1 @@
+"""Inputs that are kept if they reach code which none before them did."""
