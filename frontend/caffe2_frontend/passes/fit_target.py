@@ -17,8 +17,8 @@ from caffe2_frontend.targets.table import find_target
 class FitTarget(InPlacePass[Export]):
     """Rewrite what the target has in another form alone.
 
-    * For a target without If both branches are computed, and a Where selects, if they contain no loop and have results
-      of the same shapes.
+    * Both branches of an If are computed, and a Where selects, if they contain no body and have results of the same
+      known shapes.
     * Outputs of loops that are outputs of the model are copied.
     * Omitted outputs of an LSTM are named.
     """
@@ -30,7 +30,7 @@ class FitTarget(InPlacePass[Export]):
         target = find_target(state.options.target)
         if state.model is None:
             return
-        if "If" in target.lacks:
+        if target.selects:
             _select(state.graph)
         if not target.loop_outputs:
             for index, output in enumerate(state.graph.outputs):

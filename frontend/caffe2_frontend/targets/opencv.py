@@ -18,11 +18,11 @@ OPENCV: Final = Target(
         **dict.fromkeys(("Scan", "GRU", "RNN", "RNN of Relu", "RNN of Tanh"), _ABSENT),
         "If": "a loaded net can only take the branch that its first run took. Given the sizes of all inputs (--input),"
         " both branches are computed instead, unless they contain loops",
-        "Mod of int64": "it computes another remainder of 64-bit integers",
     },
     # Without axes it would write nothing, and output what was in its memory.
     constants=dict.fromkeys(("ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum"), (1,)),
     dtypes=frozenset({ir.DataType.STRING, ir.DataType.FLOAT16}),
+    selects=True,
     scalars=False,
     loop_outputs=False,
     omitted_outputs=False,

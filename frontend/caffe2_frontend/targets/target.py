@@ -26,6 +26,7 @@ class Target:
             whose first operand has that type. An LSTM, a GRU or an ``RNN of Relu`` there becomes a loop.
         constants: for operators, the indices of inputs that must be constants.
         dtypes: element types that it does not have.
+        selects: whether both branches of an If are computed, and a Where selects, where that is possible.
         scalars: whether the index of an iteration has no dims, and not one.
         loop_outputs: whether an output of a Loop may be one of the model.
         omitted_outputs: whether an LSTM may omit an output before one that it has.
@@ -40,6 +41,7 @@ class Target:
     lacks: Mapping[str, str] = field(default_factory=dict)
     constants: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     dtypes: frozenset[ir.DataType] = frozenset()
+    selects: bool = False
     scalars: bool = True
     loop_outputs: bool = True
     omitted_outputs: bool = True

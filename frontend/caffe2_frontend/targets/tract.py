@@ -13,6 +13,7 @@ TRACT: Final = Target(
     "run: recorded cases, in 0.23.9",
     recurrent="portable",
     scans=True,
+    selects=True,  # of two Ifs of a model it says that their names are the same
     lacks={
         "Loop": "its importer has no Loop",
         "RNN of Relu": "its RNN computes Tanh, whatever the activation is",

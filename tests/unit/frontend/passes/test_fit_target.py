@@ -35,10 +35,11 @@ def run(model: onnx.ModelProto, feed: dict[str, Any]) -> list[Any]:
 
 @pytest.mark.parametrize("condition", [True, False])
 @pytest.mark.parametrize("name", ["control_if_else", "control_if_no_else"])
-def test_both_branches_are_computed(name: str, *, condition: bool) -> None:
+@pytest.mark.parametrize("target", ["opencv", "tract"])
+def test_both_branches_are_computed(target: str, name: str, *, condition: bool) -> None:
     net = c2.load(MODELS / name)
     inputs = {key: SIZES[key] for key in net.predict_net.external_input if key in SIZES}
-    expected, model = to_onnx(net, inputs=inputs), to_onnx(net, inputs=inputs, target="opencv")
+    expected, model = to_onnx(net, inputs=inputs), to_onnx(net, inputs=inputs, target=target)
     assert "If" in kinds(expected.graph)
     assert "If" not in kinds(model.graph)
     assert "Where" in kinds(model.graph)
