@@ -7,6 +7,7 @@ import onnx_ir as ir
 from caffe2_backend.definitions import (
     activations,
     attention,
+    categories,
     layer_norm,
     linear_models,
     matrices,
@@ -14,6 +15,7 @@ from caffe2_backend.definitions import (
     optimizers,
     quantized,
     recurrent,
+    support_vectors,
     tree_ensemble,
     trees,
 )
@@ -23,8 +25,8 @@ from caffe2_backend.definitions.family import merged
 _DEFINITIONS = merged(
     room.family
     for room in (
-        activations, attention, layer_norm, linear_models, matrices, n_grams, optimizers, quantized, recurrent,
-        tree_ensemble, trees,
+        activations, attention, categories, layer_norm, linear_models, matrices, n_grams, optimizers, quantized,
+        recurrent, support_vectors, tree_ensemble, trees,
     )
 )  # fmt: skip
 

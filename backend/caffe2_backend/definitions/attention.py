@@ -31,20 +31,39 @@ def attention(define: Definition) -> tuple[ir.Value, ...]:
     """
     if define.attributes("qkv_hidden_sizes") or define.integer("do_rotary", 0) or define.has_input(6):
         define.undefined()
-    heads = define.required("num_heads")
     joined = define.add(define("MatMul", define.input(0), define.input(1)), define.optional(2))
+    query, key, value, present = _with_past(define, joined, 4)
+    return attend(define, Heads(query, key, value, _bias(define, 3, query, key))), present
+
+
+@family.defines("QAttention")
+def quantized_attention(define: Definition) -> tuple[ir.Value, ...]:
+    """``QAttention(input, weight, bias, input_scale, weight_scale, mask_index, input_zero, weight_zero, past; ...)``.
+
+    -> output, present: Attention of a product of integers. The attributes are those of Attention.
+    """
+    if define.integer("do_rotary", 0):
+        define.undefined()
+    operands = [define.input(0), define.input(1), define.optional(6), define.optional(7)]
+    total = define.cast(define("MatMulInteger", *operands), ir.DataType.FLOAT)
+    scaled = define("Mul", total, define("Mul", define.input(3), define.input(4)))
+    query, key, value, present = _with_past(define, define("Add", scaled, define.input(2)), 8)
+    bias = _mask_bias(define, 5, query, key) if define.has_input(5) else None
+    return attend(define, Heads(query, key, value, bias)), present
+
+
+def _with_past(define: Definition, joined: ir.Value, past: int) -> tuple[ir.Value, ir.Value, ir.Value, ir.Value]:
+    """Return queries, keys and values of the columns of a product, behind those of an operand; and both as one."""
     parts = define.several(3, "Split", joined, axis=-1, num_outputs=3)
-    query, key, value = (split_heads(define, part, heads) for part in parts)
-    if define.has_input(4):
-        past = define.several(2, "Split", define.input(4), axis=0, num_outputs=2)
+    query, key, value = (split_heads(define, part, define.required("num_heads")) for part in parts)
+    if define.has_input(past):
+        before = define.several(2, "Split", define.input(past), axis=0, num_outputs=2)
         key, value = (
             define("Concat", define("Squeeze", old, define.ints(0)), new, axis=2)
-            for old, new in zip(past, (key, value), strict=True)
+            for old, new in zip(before, (key, value), strict=True)
         )
     present = define("Concat", *(define("Unsqueeze", each, define.ints(0)) for each in (key, value)), axis=0)
-    bias = _bias(define, 3, query, key)
-    made = attend(define, Heads(query, key, value, bias))
-    return made, present
+    return query, key, value, present
 
 
 @family.defines("MultiHeadAttention")

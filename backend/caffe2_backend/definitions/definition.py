@@ -73,11 +73,6 @@ class Definition(NodeReader, NodeEmitter):
         given = self.attribute(name, ir.AttributeType.TENSOR)
         return None if given is None else given.as_tensor()
 
-    def numbers(self, name: str) -> list[float]:
-        """Return a list of floats; empty where it is not given."""
-        given = self.attribute(name, ir.AttributeType.FLOATS)
-        return [] if given is None else list(given.as_floats())
-
     def texts(self, name: str) -> list[str]:
         """Return a list of texts; empty where it is not given."""
         given = self.attribute(name, ir.AttributeType.STRINGS)

@@ -1,4 +1,4 @@
-"""Linear models and what stands around models of ``ai.onnx.ml``: scaling, imputation, labels."""
+"""Linear models and what stands around models of ``ai.onnx.ml``: scaling, imputation."""
 
 from __future__ import annotations
 
@@ -40,11 +40,14 @@ def _linear(define: Definition, rows: int) -> ir.Value:
     if len(intercepts) not in (0, 1, rows):
         define.refuse(f"attribute 'intercepts' must have {rows} elements, not {len(intercepts)}")
     coefficients = np.array(given, np.float32).reshape(rows, -1)
-    x = define.cast(define.input(0), FLOAT)
-    if define.rank(0) == 1:
-        x = define.reshape(x, 1, -1)
-    made = define("MatMul", x, define.const(coefficients.T, FLOAT))
+    made = define("MatMul", rows_of(define), define.const(coefficients.T, FLOAT))
     return define("Add", made, define.const(intercepts, FLOAT)) if intercepts else made
+
+
+def rows_of(define: Definition) -> ir.Value:
+    """Return operand 0 as float [N, C]; a list is one row."""
+    x = define.cast(define.input(0), FLOAT)
+    return define.reshape(x, 1, -1) if define.rank(0) == 1 else x
 
 
 def class_labels(define: Definition, integers: str, texts: str) -> Sequence[int | str]:
@@ -120,45 +123,3 @@ def feature_vectorizer(define: Definition) -> ir.Value:
         part = define.cast(define.input(index), FLOAT)
         parts.append(define.reshape(part, -1, 1) if define.rank(index) == 1 else part)
     return define("Concat", *parts, axis=1)
-
-
-@family.defines("LabelEncoder")
-def label_encoder(define: Definition) -> ir.Value:
-    """``LabelEncoder(X; keys_*, values_*, default_*) -> Y``: the value of the key, or the default.
-
-    Keys are integers or strings; values are numbers.
-    """
-    keys, count = _keys(define)
-    values, default = _encoded(define)
-    if not count or count != len(values):
-        define.undefined()
-    x = define.input(0)
-    same = define("Equal", define("Unsqueeze", x, define.ints(-1)), keys)
-    place = define("ArgMax", define.cast(same, FLOAT), axis=-1, keepdims=0)
-    is_known = define("ReduceMax", define.cast(same, FLOAT), define.ints(-1), keepdims=0)
-    dtype = ir.DataType.from_numpy(values.dtype)
-    found = define("Gather", define.const(values, dtype), place)
-    return define("Where", define.cast(is_known, ir.DataType.BOOL), found, define.const(default, dtype))
-
-
-def _keys(define: Definition) -> tuple[ir.Value, int]:
-    """Return the keys of a label encoder as a constant, and their number."""
-    texts, integers = define.texts("keys_strings"), define.integers("keys_int64s")
-    tensor = define.tensor("keys_tensor")
-    if tensor is not None and tensor.dtype == ir.DataType.STRING:
-        texts = define.texts_in("keys_tensor", tensor)
-    elif tensor is not None and tensor.dtype in (ir.DataType.INT32, ir.DataType.INT64, ir.DataType.INT16):
-        return define.const(tensor.numpy().reshape(-1), tensor.dtype), tensor.size
-    return (define.texts_of(texts), len(texts)) if texts else (define.const(integers), len(integers))
-
-
-def _encoded(define: Definition) -> tuple[np.ndarray, float]:
-    """Return the values of a label encoder, and its default."""
-    if integers := define.integers("values_int64s"):
-        return np.array(integers, np.int64), define.integer("default_int64", -1)
-    if numbers := define.numbers("values_floats"):
-        return np.array(numbers, np.float32), define.number("default_float", -0.0)
-    tensor, default = define.tensor("values_tensor"), define.tensor("default_tensor")
-    if tensor is None or default is None or ir.DataType.STRING in (tensor.dtype, default.dtype) or default.size != 1:
-        define.undefined()
-    return tensor.numpy().reshape(-1), default.numpy().item()

@@ -27,21 +27,38 @@ def arithmetic(define: Definition) -> ir.Value:
     return quantized(define, made, 6)
 
 
+def _softmax(define: Definition, x: ir.Value) -> ir.Value:
+    """Return the Softmax along an axis; before opset 13 along all dims from that on."""
+    axis = define.integer("axis", -1)
+    if define.integer("opset", 13) >= 13:
+        return define("Softmax", x, axis=axis)
+    rows = define("Softmax", define("Flatten", x, axis=axis), axis=1)
+    return define("Reshape", rows, define("Shape", x))
+
+
+def _channels_first(define: Definition, x: ir.Value, op_type: str, *names: str) -> ir.Value:
+    """Return what an operator on images computes, whose channels may be last."""
+    if not define.integer("channels_last", 0):
+        return define(op_type, x, **define.attributes(*names))
+    inner = range(1, define.rank(0) - 1)
+    first = define("Transpose", x, perm=[0, inner.stop, *inner])
+    made = define(op_type, first, **define.attributes(*names))
+    return define("Transpose", made, perm=[0, *(axis + 1 for axis in inner), 1])
+
+
 _POOL: Final = ("auto_pad", "ceil_mode", "count_include_pad", "kernel_shape", "pads", "strides")
 _FUNCTIONS: Final[dict[str, Callable[[Definition, ir.Value], ir.Value]]] = {
-    "QLinearAveragePool": lambda define, x: define("AveragePool", x, **define.attributes(*_POOL)),
-    "QLinearGlobalAveragePool": lambda define, x: define("GlobalAveragePool", x),
+    "QLinearAveragePool": lambda define, x: _channels_first(define, x, "AveragePool", *_POOL),
+    "QLinearGlobalAveragePool": lambda define, x: _channels_first(define, x, "GlobalAveragePool"),
     "QLinearLeakyRelu": lambda define, x: define("LeakyRelu", x, **define.attributes("alpha")),
     "QLinearSigmoid": lambda define, x: define("Sigmoid", x),
-    "QLinearSoftmax": lambda define, x: define("Softmax", x, axis=define.integer("axis", -1)),
+    "QLinearSoftmax": _softmax,
 }
 
 
 @family.defines(*_FUNCTIONS)
 def function(define: Definition) -> ir.Value:
     """``QLinearSigmoid(X, X_scale, X_zero_point, Y_scale, Y_zero_point) -> Y`` and others of one tensor."""
-    if define.integer("channels_last", 0) or define.integer("opset", 13) < 13:
-        define.undefined()
     return quantized(define, _FUNCTIONS[define.type](define, dequantized(define, 0)), 3)
 
 

@@ -20,10 +20,9 @@ def dynamic_quantize_lstm(define: Definition) -> tuple[ir.Value, ir.Value, ir.Va
     """``DynamicQuantizeLSTM(X, W, R, B, sequence_lens, initial_h, initial_c, P, W_scale, W_zero, R_scale, R_zero)``.
 
     -> Y, Y_h, Y_c. X [T, N, I] is quantized as a whole, the state h [N, H] at every step: products with W [dirs, I, 4H]
-    and R [dirs, H, 4H] are those of integers. Lengths, peepholes, and other activations than the defaults are not
-    defined.
+    and R [dirs, H, 4H] are those of integers. Lengths, and other activations than the defaults, are not defined.
     """
-    if define.has_input(4) or define.has_input(7) or not _has_defaults(define):
+    if define.has_input(4) or not _has_defaults(define):
         define.undefined()
     direction = define.text("direction", "forward")
     reversed_ = {"forward": [0], "reverse": [1], "bidirectional": [0, 1]}[direction]
@@ -59,14 +58,17 @@ def _layer(define: Definition, index: int, is_reverse: int) -> tuple[ir.Value, i
     zeros = define("Expand", define.const(0.0, FLOAT), shape)
     h, c = (_of_direction(define, i, index) if define.has_input(i) else zeros for i in (5, 6))
     weights = [_of_direction(define, i, index) for i in (2, 10, 11)]
+    peepholes: Sequence[ir.Value | None] = [None] * 3  # of the input, output and forget gates
+    if define.has_input(7):
+        peepholes = define.several(3, "Split", _of_direction(define, 7, index), axis=0, num_outputs=3)
 
     def step(formals: Sequence[ir.Value]) -> list[ir.Value]:
         before_h, before_c, row = formals
         total = define("Add", row, _integer_product(define, before_h, *weights))
         gates = define.several(4, "Split", total, axis=-1, num_outputs=4)
-        into, out, kept = (define("Sigmoid", gate) for gate in gates[:3])
+        into, kept = (_gate(define, gates[i], peepholes[i], before_c) for i in (0, 2))
         cell = define("Add", define("Mul", kept, before_c), define("Mul", into, define("Tanh", gates[3])))
-        state = define("Mul", out, define("Tanh", cell))
+        state = define("Mul", _gate(define, gates[1], peepholes[1], cell), define("Tanh", cell))
         return [state, cell, define("Identity", state)]
 
     body = define.body_of(3, step)
@@ -75,6 +77,11 @@ def _layer(define: Definition, index: int, is_reverse: int) -> tuple[ir.Value, i
         scan_output_directions=[is_reverse],
     )  # fmt: skip
     return rows, last_h, last_c
+
+
+def _gate(define: Definition, total: ir.Value, peephole: ir.Value | None, cell: ir.Value) -> ir.Value:
+    seen = None if peephole is None else define("Mul", peephole, cell)
+    return define("Sigmoid", define.add(total, seen))
 
 
 def _of_direction(define: Definition, operand: int, index: int) -> ir.Value:

@@ -20,6 +20,7 @@ from caffe2_bridge.passes import FunctionalPass, InPlacePass
 from caffe2_frontend.interop.bodies import all_nodes, captured_values
 from caffe2_frontend.interop.domains import is_standard
 from caffe2_frontend.interop.files.strip_weights import with_weights, without_weights
+from caffe2_frontend.interop.inference.value_types import forget_maps
 
 logger = logging.getLogger(__name__)
 
@@ -138,7 +139,9 @@ def _converted(model: ir.Model, version: int) -> ir.Model:
     model, version = upgrade(model, version, _HINT)
     if version < _SECOND_SCAN:
         model = rewritten(model)
-    converted = with_weights(onnx.version_converter.convert_version(without_weights(model), WORKING_OPSET), model)
+    proto = onnx.version_converter.convert_version(without_weights(model), WORKING_OPSET)
+    forget_maps((*proto.graph.output, *proto.graph.value_info))  # which the converter infers
+    converted = with_weights(proto, model)
     if version < _SECOND_SCAN:
         undisguise(converted)
     return converted

@@ -3,6 +3,7 @@
 from caffe2_backend.lowering.family import Family
 from caffe2_backend.ops.nn import (
     activation,
+    class_maps,
     convolution,
     detection,
     linear,
@@ -15,6 +16,7 @@ from caffe2_backend.ops.nn import (
 
 FAMILIES: tuple[Family, ...] = (
     activation.family,
+    class_maps.family,
     convolution.family,
     detection.family,
     linear.family,

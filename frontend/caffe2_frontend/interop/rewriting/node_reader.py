@@ -58,6 +58,11 @@ class NodeReader(ABC):
         given = self.attribute(name, ir.AttributeType.INTS)
         return [] if given is None else list(given.as_ints())
 
+    def numbers(self, name: str) -> list[float]:
+        """Return a list of floats; empty where it is not given."""
+        given = self.attribute(name, ir.AttributeType.FLOATS)
+        return [] if given is None else list(given.as_floats())
+
     def attribute(self, name: str, kind: ir.AttributeType) -> ir.Attr | None:
         """Return an attribute, which must be of a kind; None where it is not given."""
         given = self.node.attributes.get(name)

@@ -86,7 +86,8 @@ FLOATS: dict[str, tuple[str, str]] = {
     "expand_dims": ("float[A,B] x", "com.microsoft.ExpandDims (x, axis)"),
 }  # fmt: skip
 SCALES = (
-    "<float s1 = {0.02}, float s2 = {0.03}, float s3 = {0.05}, uint8 z1 = {120}, uint8 z2 = {130}, uint8 z3 = {10}>"
+    "<float s1 = {0.02}, float s2 = {0.03}, float s3 = {0.05}, uint8 z1 = {120}, uint8 z2 = {130}, uint8 z3 = {10}, "
+    "float s4 = {0.002}, uint8 z4 = {0}>"
 )
 QUANTIZED: dict[str, tuple[str, str, str]] = {
     "add": ("uint8[A,B] a, uint8[A,B] b", "uint8 r", "com.microsoft.QLinearAdd (a, s1, z1, b, s2, z2, s3, z3)"),
@@ -98,6 +99,28 @@ QUANTIZED: dict[str, tuple[str, str, str]] = {
         "com.microsoft.QLinearAveragePool <kernel_shape = [3, 3], strides = [2, 2]> (m, s1, z1, s3, z3)",
     ),
     "global_pool": ("uint8[N,C,7,7] m", "uint8 r", "com.microsoft.QLinearGlobalAveragePool (m, s1, z1, s3, z3)"),
+    "softmax": (
+        "uint8[A,6] a", "uint8 r", "com.microsoft.QLinearSoftmax <axis = -1, opset = 13> (a, s1, z1, s4, z4)",
+    ),
+    "early softmax": (
+        "uint8[N,C,7,7] m", "uint8 r", "com.microsoft.QLinearSoftmax <axis = 1, opset = 11> (m, s1, z1, s4, z4)",
+    ),
+    "pool of last channels": (
+        "uint8[N,3,7,7] m", "uint8 r",
+        "com.microsoft.QLinearAveragePool <kernel_shape = [2, 3], channels_last = 1> (m, s1, z1, s3, z3)",
+    ),
+    "global pool of last channels": (
+        "uint8[N,3,7,7] m", "uint8 r",
+        "com.microsoft.QLinearGlobalAveragePool <channels_last = 1> (m, s1, z1, s3, z3)",
+    ),
+    "attention": (
+        "uint8[N,5,8] u, uint8[8,24] v, float[24] ba", "float r",
+        "com.microsoft.QAttention <num_heads = 4> (u, v, ba, s1, s2, , z1, z2)",
+    ),
+    "attention with a mask": (
+        "uint8[N,5,8] u, uint8[8,24] v, float[24] ba, int32[N,5] mask", "float r",
+        "com.microsoft.QAttention <num_heads = 2, unidirectional = 1> (u, v, ba, s1, s2, mask, z1, z2)",
+    ),
     "concat": (
         "uint8[A,B] a, uint8[A,B] b", "uint8 r",
         "com.microsoft.QLinearConcat <axis = 1> (s3, z3, a, s1, z1, b, s2, z2)",
@@ -135,11 +158,12 @@ def feeds(random: RandomValues, inputs: str) -> dict[str, Any]:
 
 
 def bytes_of(random: RandomValues, inputs: str) -> dict[str, Any]:
-    sizes = {"a": (4, 6), "b": (4, 6), "c": (3, 6), "m": (N, 3, 7, 7)}
+    sizes = {"a": (4, 6), "b": (4, 6), "c": (3, 6), "m": (N, 3, 7, 7), "u": (N, S, D), "v": (D, 3 * D)}
     generator = random.generator
     made: dict[str, Any] = {name: generator.integers(0, 256, size).astype(np.uint8) for name, size in sizes.items()}
     made["d"] = generator.integers(-1000, 1000, 3).astype(np.int32)
-    made["x"] = random.normal(4, 6)
+    made["x"], made["ba"] = random.normal(4, 6), random.normal(3 * D)
+    made["mask"] = np.array([[1] * S, [1, 1, 1, 0, 0]], np.int32)
     made["p"] = np.array([True, False, False, True, True, False])
     if "[6,B] b" in inputs:
         made["b"] = generator.integers(0, 256, (6, 3)).astype(np.uint8)

@@ -24,22 +24,29 @@ T, N, WIDTH, H = 4, 2, 3, 5
 OUTPUTS: Final = ["y", "h", "c"]
 
 
-def quantized_lstm(direction: str, *, states: bool, folder: Path, per_channel: bool = False) -> onnx.ModelProto:
+def quantized_lstm(
+    direction: str, *, states: bool, folder: Path, per_channel: bool = False, peepholes: bool = False
+) -> onnx.ModelProto:
     """Return an LSTM of random weights, as onnxruntime's dynamic quantization writes it."""
     from onnxruntime import quantization
 
     dirs, rng = 2 if direction == "bidirectional" else 1, np.random.default_rng(3)
     given = f", float[{dirs},N,{H}] h0, float[{dirs},N,{H}] c0" if states else ""
-    more = ', "", h0, c0' if states else ""
+    more = (', "", h0, c0' if states else "") + (", p" if peepholes else "")
     model = parser.parse_model(
         f'<ir_version: 8, opset_import: ["": 17]> g (float[T,N,{WIDTH}] x{given}) => '
         f"(float[T,{dirs},N,{H}] y, float[{dirs},N,{H}] h, float[{dirs},N,{H}] c) "
         f'{{ y, h, c = LSTM<hidden_size = {H}, direction = "{direction}">(x, w, r, b{more}) }}'
     )
-    for name, shape in (("w", (dirs, 4 * H, WIDTH)), ("r", (dirs, 4 * H, H)), ("b", (dirs, 8 * H))):
-        model.graph.initializer.append(
-            numpy_helper.from_array(rng.normal(scale=0.5, size=shape).astype(np.float32), name)
-        )
+    for name, shape in (
+        ("w", (dirs, 4 * H, WIDTH)),
+        ("r", (dirs, 4 * H, H)),
+        ("b", (dirs, 8 * H)),
+        ("p", (dirs, 3 * H)),
+    ):
+        if name != "p" or peepholes:
+            values = rng.normal(scale=0.5, size=shape).astype(np.float32)
+            model.graph.initializer.append(numpy_helper.from_array(values, name))
     onnx.save(model, folder / "float.onnx")
     quantization.quantize_dynamic(
         folder / "float.onnx", folder / "int8.onnx", weight_type=quantization.QuantType.QInt8, per_channel=per_channel
@@ -58,18 +65,21 @@ def feed(direction: str, *, states: bool) -> dict[str, Any]:
 
 
 CASES: Final = {
-    "forward": ("forward", False, False), "reverse": ("reverse", True, False),
-    "both": ("bidirectional", True, False), "channels": ("forward", True, True),
+    "forward": ("forward", False, False, False), "reverse": ("reverse", True, False, False),
+    "both": ("bidirectional", True, False, False), "channels": ("forward", True, True, False),
+    "peepholes": ("bidirectional", True, False, True),
 }  # fmt: skip
+
+
+def model_and_feed(name: str, folder: Path) -> tuple[onnx.ModelProto, dict[str, Any]]:
+    direction, states, per_channel, peepholes = CASES[name]
+    model = quantized_lstm(direction, states=states, folder=folder, per_channel=per_channel, peepholes=peepholes)
+    return model, feed(direction, states=states)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_here(name: str, tmp_path: Path) -> None:
-    direction, states, per_channel = CASES[name]
-    model, fed = (
-        quantized_lstm(direction, states=states, folder=tmp_path, per_channel=per_channel),
-        feed(direction, states=states),
-    )
+    model, fed = model_and_feed(name, tmp_path)
     expected = OnnxSession(model.SerializeToString(), threads=1).run_values(fed)
     found = Predictor(to_netdef(model)).run(fed)
     for key, value in zip(OUTPUTS, expected, strict=True):
@@ -79,11 +89,8 @@ def test_here(name: str, tmp_path: Path) -> None:
 @pytest.mark.oracle
 def test_in_real_caffe2(tmp_path: Path) -> None:
     runs, results = [], []
-    for direction, states, per_channel in CASES.values():
-        model, fed = (
-            quantized_lstm(direction, states=states, folder=tmp_path, per_channel=per_channel),
-            feed(direction, states=states),
-        )
+    for name in CASES:
+        model, fed = model_and_feed(name, tmp_path)
         net = to_netdef(model)
         runs.append(OracleRun(net.predict_net, fed, net.init_net, OUTPUTS))
         results.append(OnnxSession(model.SerializeToString(), threads=1).run_values(fed))
