@@ -12,6 +12,7 @@ import onnx_ir as ir
 
 from caffe2_backend.admission.bodies import check_bodies
 from caffe2_backend.admission.external_data import Extent, ExternalDataError, is_external
+from caffe2_backend.admission.first_format import complete, is_of_first_format
 from caffe2_backend.admission.folders import AdmittedFile, Folder, map_values
 from caffe2_backend.admission.ir_models import admit_ir
 from caffe2_backend.admission.native import check_native
@@ -128,6 +129,11 @@ def _admitted(
     """
     proto = _parsed(model)
     scopes = scopes_of(proto)
+    if is_of_first_format(proto, scopes):
+        if proto is model:
+            proto = _copy(proto)
+            scopes = scopes_of(proto)
+        complete(proto, scopes)
     _refuse([*check_texts(proto, scopes)])
     _refuse(check_structure(proto, scopes))
     if values:

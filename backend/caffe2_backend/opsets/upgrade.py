@@ -1,7 +1,8 @@
 """Conversion of the nodes of early opsets that ONNX's own converter does not know, or gets wrong.
 
 ONNX's converter goes from opset 7 on. Before, binary operators broadcast by attributes, and many operands were
-attributes: :mod:`.legacy` has an adapter for every operator that changed. :mod:`.meaning` has those of later opsets.
+attributes: :mod:`.legacy` has an adapter for every operator that changed. :mod:`.meaning` has those of later opsets,
+:mod:`.experimental` those of operators that ONNX dropped.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Final
 import onnx_ir as ir
 
 from caffe2_backend.lowering.lower import value_names
-from caffe2_backend.opsets import legacy, meaning
+from caffe2_backend.opsets import experimental, legacy, meaning
 from caffe2_backend.opsets.old_node import OldNode, Ranks, RanksNeededError
 from caffe2_backend.opsets.rules import Rules
 from caffe2_bridge.diagnostics import Diagnostic, Location
@@ -24,7 +25,7 @@ from caffe2_frontend.interop.names import Names
 from caffe2_frontend.interop.operators import COMPARISONS, LOGIC
 from caffe2_frontend.interop.rewriting.node_rewriter import InexpressibleError
 
-_RULES: Final = Rules(legacy.rules, meaning.rules)
+_RULES: Final = Rules(legacy.rules, meaning.rules, experimental.rules)
 _FIRST_MODERN: Final = 7  # the first opset of ONNX's converter
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from support.opset_cases import broadcast, elementwise, images, lists, others, shapes, softmax
+from support.opset_cases import broadcast, elementwise, experimental, images, lists, others, shapes, softmax
 from support.opset_cases.spelling import Spelling
 
 __all__ = ["Spelling", "spellings"]
@@ -12,5 +12,5 @@ __all__ = ["Spelling", "spellings"]
 
 def spellings() -> Iterator[Spelling]:
     """Yield every spelling of every operator."""
-    for module in (softmax, broadcast, elementwise, shapes, lists, images, others):
+    for module in (softmax, broadcast, elementwise, shapes, lists, images, others, experimental):
         yield from module.spellings()

@@ -13,7 +13,7 @@ from support.share import share
 
 from caffe2_backend import Predictor, to_netdef
 from caffe2_backend.onnx_backend import prepare
-from caffe2_backend.opsets import legacy, meaning
+from caffe2_backend.opsets import experimental, legacy, meaning
 from caffe2_backend.runtime.sessions.onnx_session import OnnxSession
 from caffe2_bridge import ConversionError, RunError
 
@@ -21,7 +21,7 @@ BY_OPERATOR: dict[str, list[Spelling]] = {}
 for _spelling in spellings():
     BY_OPERATOR.setdefault(_spelling.operator, []).append(_spelling)
 # Scans of opset 8 are refused, or left to the pass upgrade_scan: see tests/unit/backend/recurrent/test_scan.py.
-ADAPTED = sorted((legacy.rules.operators | meaning.rules.operators) - {"Scan"})
+ADAPTED = sorted((legacy.rules.operators | meaning.rules.operators | experimental.rules.operators) - {"Scan"})
 # Others, which ONNX's converter changes, in bodies too.
 CONVERTED = ("Clip", "Pad", "ReduceSum", "Slice", "Softmax", "Squeeze", "TopK")
 # From here on models are read as they are, and onnxruntime lacks some operators.
@@ -109,6 +109,8 @@ REFUSED = {
     'y = Cast<to = "BYTES">(x)': ("float[2,3] x", 5, "'BYTES', which is not an element type"),
     "y = Add<broadcast = 1, axis = 2>(x, z)": ("float[2,3,4] x, float[3,4] z", 6, "2 dims from axis 2"),
     "y = BatchNormalization<is_test = 0>(x, s, s, s, s)": ("float[1,2,3] x, float[2] s", 6, "'is_test' is 0"),
+    "y = Crop<border = [1, 2]>(x)": ("float[1,2,3,4] x", 7, "'border' must have 4 elements, not 2"),
+    "y = Crop<border = [1, 2, 3, 4], scale = [1]>(x)": ("float[1,2,9,9] x", 7, "'scale' must have 2 elements, not 1"),
 }
 
 
