@@ -24,8 +24,8 @@ _EVALUATED_TYPES: Final = (*_INTEGERS, ir.DataType.BOOL, ir.DataType.FLOAT)
 # These move elements of their first operand (Concat: of all), and do not compute with them.
 _MOVING_OPS: Final = (VIEWS | PARTS | {"Cast", "Concat"}) - UNENDING
 _EVALUATED_OPS: Final = _MOVING_OPS | {
-    "Add", "ConstantOfShape", "Div", "Equal", "Expand", "Less", "Max", "Min", "Mul", "Neg", "ScatterElements",
-    "ScatterND", "Shape", "Sub", "Where",
+    "Add", "Compress", "ConstantOfShape", "Div", "Equal", "Expand", "Less", "Max", "Min", "Mul", "Neg", "Not",
+    "ScatterElements", "ScatterND", "Shape", "Sub", "Where",
 }  # fmt: skip
 # These repeat the elements of their first operand in an integer vector, or keep them.
 _REPEATING_OPS: Final = VIEWS | REPEATS | {"Cast"}

@@ -26,7 +26,7 @@ from caffe2_backend.lowering.family import Family
 from caffe2_backend.lowering.op import Op
 from caffe2_backend.lowering.types import NUMBERS
 from caffe2_backend.lowering.value import Value
-from caffe2_frontend.interop.operators import MEASURES, OF_FIRST
+from caffe2_frontend.interop.operators import CASTS, FUNCTIONS, MEASURES, OF_FIRST
 from caffe2_frontend.interop.types import BOOL, INT32, INT64
 
 family = Family("shape")
@@ -134,6 +134,16 @@ def unsqueeze(op: Op) -> Value:
     return reshape_exactly(op, data, scatter_over(op, op.const([1] * rank, INT64), rank, kept, op.emit("Shape", data)))
 
 
+def _declared_rank(value: ir.Value) -> int | None:
+    """Return the rank of a value, or that which is declared of what is computed of it element by element."""
+    while value.shape is None and len(value.uses()) == 1:
+        reader = value.uses()[0].node
+        if reader.op_type not in FUNCTIONS | CASTS or reader.domain:
+            return None
+        value = reader.outputs[0]
+    return None if value.shape is None else len(value.shape)
+
+
 @family.converts("Squeeze")
 def squeeze(op: Op) -> Value:
     """``Squeeze(data, axes=None) -> squeezed``: Squeeze, or a reshape where the axes are computed at run time."""
@@ -146,8 +156,8 @@ def squeeze(op: Op) -> Value:
         dropped = sorted(op.axis(int(axis), rank) for axis in known.reshape(-1))
     elif axes is not None:
         return drop_axes(op, data, axis_mask(op, non_negative_axes(op, axes, rank), rank))
-    elif shape is not None:
-        dropped = [axis for axis, dim in enumerate(shape) if dim == 1]
+    elif shape is not None or _declared_rank(op.node.outputs[0]) == rank - list(op.shape(data)).count(1):
+        dropped = [axis for axis, dim in enumerate(op.shape(data)) if dim == 1]
     else:
         return drop_axes(op, data, op.emit("Shape", data).equals(op.const([1] * rank, INT64)))
     return op.emit("Squeeze", data, dims=dropped) if dropped else data

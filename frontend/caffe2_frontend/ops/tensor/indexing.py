@@ -7,6 +7,7 @@ import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
 from caffe2_bridge.proto.caffe2_pb2 import TensorProto
+from caffe2_frontend.emit.constant_evaluation import known_values
 from caffe2_frontend.emit.operand_checks import INDICES, require_dtype, require_min_rank, require_rank
 from caffe2_frontend.emit.rows.segments import ends, filled, starts, take_rows
 from caffe2_frontend.emit.selection import true_indices
@@ -55,7 +56,9 @@ def boolean_mask(op: Op) -> tuple[Value, Value | None]:
     x, mask = op.input(0), op.input(1)
     require_rank(op, mask, 1, "the mask")
     require_min_rank(op, x, 1, "the data")
-    rows = op.emit("Compress", x, mask, axis=0, shape=[None, *op.shape(x)[1:]])
+    known = known_values(op, mask)
+    count = None if known is None else int(known.sum())
+    rows = op.emit("Compress", x, mask, axis=0, shape=[count, *op.shape(x)[1:]])
     return rows, true_indices(op, mask) if op.wants(1) else None
 
 
