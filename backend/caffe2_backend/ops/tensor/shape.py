@@ -137,7 +137,7 @@ def unsqueeze(op: Op) -> Value:
 def _declared_rank(value: ir.Value) -> int | None:
     """Return the rank of a value, or that which is declared of what is computed of it element by element."""
     while value.shape is None and len(value.uses()) == 1:
-        reader = value.uses()[0].node
+        reader = next(iter(value.uses())).node
         if reader.op_type not in FUNCTIONS | CASTS or reader.domain:
             return None
         value = reader.outputs[0]

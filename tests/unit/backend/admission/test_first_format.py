@@ -1,4 +1,4 @@
-"""Models of the first IR version, whose attributes have no types, and which name no opset."""
+"""Models of the first IR version, whose attributes are untyped, and which name no opset."""
 
 from __future__ import annotations
 
