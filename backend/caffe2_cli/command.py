@@ -24,6 +24,7 @@ SECTIONS: Final[Mapping[str, Sequence[str]]] = {
     "Conversion": (
         "--to", "--for", "--opset", "--recurrent", "--training", "--stateful", "--full-lengths", "--reroll",
         "--recompute", "--fold-batchnorm", "--no-weights", "--foreign", "--int8", "--fp16", "--fp16-io", "--certify",
+        "--plugin",
     ),
     "Comparison": ("--every-blob", "--matrix", "--lockstep", "--rtol", "--atol"),
     "Options": (),

@@ -4,7 +4,7 @@ from caffe2_frontend.checker import Report, check
 from caffe2_frontend.exporter import convert, to_onnx
 from caffe2_frontend.interop.files.onnx_files import save_onnx
 from caffe2_frontend.interop.types import InputSpecError, TensorInfo
-from caffe2_frontend.ops import supported_operators
+from caffe2_frontend.ops import register_converter, supported_operators
 from caffe2_frontend.options import ExportOptions, Int8, Recompute
 from caffe2_frontend.pipeline import finish
 from caffe2_frontend.recurrent.stateful import NoStatesError
@@ -31,6 +31,7 @@ __all__ = [
     "convert",
     "describe_inputs",
     "finish",
+    "register_converter",
     "save_onnx",
     "supported_operators",
     "to_onnx",

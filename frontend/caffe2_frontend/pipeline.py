@@ -9,6 +9,7 @@ import onnx_ir as ir
 from caffe2_bridge.collector import CollectorPaused
 from caffe2_bridge.passes import Pass, RaiseErrors, run_passes
 from caffe2_frontend.analysis import ANALYSIS
+from caffe2_frontend.passes.add_functions import AddFunctions
 from caffe2_frontend.passes.check_model import CheckModel
 from caffe2_frontend.passes.check_target import CheckTarget
 from caffe2_frontend.passes.convert_float16 import ConvertFloat16
@@ -56,6 +57,7 @@ COMPLETION: Final[tuple[Pass[Export], ...]] = (
     NameDims(),
     NameNodes(),
     DescribeModel(),
+    AddFunctions(),
 )
 
 # For a model that is only run: no import reads origins, which take a tenth of the time.

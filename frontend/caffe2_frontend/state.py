@@ -69,6 +69,7 @@ class Export:
         covered: how many operators were converted, by type.
         unexamined: how many were not, because they read what an operator without a conversion writes.
         traces: the values that belong to each operator.
+        functions: the functions that nodes of the model call, by domain and name; they join it last.
     """
 
     net: NetView
@@ -96,6 +97,7 @@ class Export:
     covered: Mapping[str, int] = field(default_factory=dict)
     unexamined: int = 0
     traces: Traces = field(default_factory=Traces)
+    functions: Mapping[tuple[str, str], onnx.FunctionProto] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return short_repr(self, self.net.name, operators=len(self.net.ops), findings=len(self.findings))

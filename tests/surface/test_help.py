@@ -13,6 +13,7 @@ COMMANDS = {
     "check": (
         "MODEL", "--init", "--input NAME=DTYPE[DIMS]", "--output NAME", "--json",
         "Exit codes: 0 All of MODEL converts. 1 There are findings. 2 It could not be done. 130 Ctrl-C ended it.",
+        "--plugin MODULE",
     ),
     "export": (
         "MODEL", "--init", "--input NAME=DTYPE[DIMS]", "--to [onnx|torch]", "-o, --out PATH", "[required]",
@@ -30,7 +31,7 @@ COMMANDS = {
     "ops": ("--json", "by family"),
     "import": (
         "MODEL", "--input NAME=DTYPE[DIMS]", "-o, --out PATH", "--foreign [error|carry]", "--device [NAME=]DEVICE",
-        "--int8", "--format",
+        "--int8", "--format", "--plugin MODULE",
     ),
     "convert": ("MODEL [OUT]", "--predictor NAME", "--format [pb|pbtxt|minidb|lmdb|leveldb|safetensors|npz|pt]"),
     "validate": (

@@ -54,12 +54,13 @@ STORAGE = {
 FRONTEND = {
     "ConversionError", "Export", "ExportOptions", "InputSpecError", "Int8", "NetFormatError", "NoStatesError",
     "OptionError", "Recompute", "Recurrent", "Report", "TensorInfo", "analyze", "check", "convert", "describe_inputs",
-    "finish", "save_onnx", "supported_operators", "to_onnx",
+    "finish", "register_converter", "save_onnx", "supported_operators", "to_onnx",
 }  # fmt: skip
 BACKEND = {
     "BridgeError", "ConversionError", "DeviceTensor", "Int8Tensor", "NetFormatError", "NoBlobError", "OptionError",
     "Predictor", "RunError", "Session", "SessionOptions", "ValidationOptions", "ValidationReport", "Workspace",
-    "install_caffe2", "prepare", "run_model", "run_node", "supports_device", "to_netdef", "validate",
+    "install_caffe2", "prepare", "register_importer", "run_model", "run_node", "supports_device", "to_netdef",
+    "validate",
 }  # fmt: skip
 FLEET = {
     "Batch", "ModelResult", "ModelTask", "discover_manifest", "read_manifest", "run", "run_batch", "write_manifest",

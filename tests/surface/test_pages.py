@@ -13,6 +13,10 @@ from support.documentation.pages import Block, blocks_of, pattern_of
 from support.documentation.runs import PageRun
 from support.paths import ROOT
 
+from caffe2_backend.ops import INFERENCES
+from caffe2_backend.ops import REGISTERED as IMPORTERS
+from caffe2_frontend.ops.index import REGISTERED as CONVERTERS
+
 LANGUAGES: Final = {"console", "python", "sh"}
 PAGES: Final = {page.name: blocks_of(page) for page in sorted([ROOT / "README.md", *ROOT.glob("docs/*.md")])}
 RUN: Final = {name: [b for b in blocks if b.language in LANGUAGES and not b.excuse] for name, blocks in PAGES.items()}
@@ -27,6 +31,14 @@ def log_levels() -> Iterator[None]:
     for logger in logging.root.manager.loggerDict.values():
         if isinstance(logger, logging.Logger) and logger.name.startswith("caffe2_"):
             logger.setLevel(logging.NOTSET)
+
+
+@pytest.fixture(autouse=True)
+def own_operators() -> Iterator[None]:
+    """Undo what a page registers."""
+    yield
+    for table in (CONVERTERS, IMPORTERS, INFERENCES):
+        table.clear()
 
 
 def run_page(name: str, blocks: list[Block], folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

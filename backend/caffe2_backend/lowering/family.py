@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+
+import onnx_ir as ir
 
 from caffe2_backend.lowering.op import Op, Outputs
 from caffe2_bridge import registry
+from caffe2_frontend.interop.types import TensorInfo
 
 Converter = Callable[[Op], Outputs]
+# From the types and dims of operands to those of results.
+Inference = Callable[[Sequence[TensorInfo]], Iterable[TensorInfo]]
 
 
 class Family(registry.Family[Converter]):
@@ -21,3 +26,8 @@ class Family(registry.Family[Converter]):
             return function
 
         return register
+
+
+def full_type(node: ir.Node) -> str:
+    """Return the operator type of a node, as converters are registered for it."""
+    return f"{node.domain}::{node.op_type}" if node.domain else node.op_type

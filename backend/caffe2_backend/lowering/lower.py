@@ -13,7 +13,7 @@ import onnx_ir as ir
 from caffe2_backend.definitions import has_definition
 from caffe2_backend.lowering.carry import carried, carried_constant, describe_net
 from caffe2_backend.lowering.emitter import CARRY_HINT, Emitted
-from caffe2_backend.lowering.family import Converter
+from caffe2_backend.lowering.family import Converter, full_type
 from caffe2_backend.lowering.malformed import failure_of
 from caffe2_backend.lowering.op import Op, Outputs, TooNarrowError
 from caffe2_backend.lowering.types import CAFFE2_TYPES, STORED_AS
@@ -128,7 +128,7 @@ class Lowering:
 
     def converter(self, node: ir.Node) -> Converter | None:
         """Return the converter of a node's type, None where the import has none."""
-        return self.converters.get(_full_type(node))
+        return self.converters.get(full_type(node))
 
     def _body(self, graph: ir.Graph, location: Location) -> NetDef:
         """Return the net of a body of a carried node: its nodes are carried too."""
@@ -191,13 +191,9 @@ def value_names(model: ir.Model) -> set[str]:
     }  # fmt: skip
 
 
-def _full_type(node: ir.Node) -> str:
-    return f"{node.domain}::{node.op_type}" if node.domain else node.op_type
-
-
 def _no_conversion(node: ir.Node) -> UnsupportedError:
     """Return why a node has none. One that other operators define may have one where sizes are known."""
-    reason = f"operator {_full_type(node)!r} has no conversion to Caffe2 operators"
+    reason = f"operator {full_type(node)!r} has no conversion to Caffe2 operators"
     shapes = [value.shape for value in node.inputs if value is not None]
     if all(shape is not None and shape.is_static() for shape in shapes) or not _is_defined_by_types(node):
         return UnsupportedError(reason, CARRY_HINT, "unknown-operator")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Mapping
+from typing import Final
 
-from caffe2_backend.lowering.family import Converter, Family
+from caffe2_backend.lowering.family import Converter, Family, Inference
 from caffe2_backend.ops import control_flow, nn, tensor
 from caffe2_backend.recurrent import cells, scan
 from caffe2_bridge.registry import merge
@@ -17,7 +19,11 @@ FAMILIES: tuple[Family, ...] = (
     *tensor.FAMILIES,
 )
 
-_CONVERTERS = merge(FAMILIES)
+BUILT_IN: Final[Mapping[str, Converter]] = merge(FAMILIES)
+# What the user's own code registers: see ``registered``.
+REGISTERED: Final[dict[str, Converter]] = {}
+INFERENCES: Final[dict[str, Inference]] = {}
+_CONVERTERS: Final = ChainMap(REGISTERED, dict(BUILT_IN))
 
 
 def converters() -> Mapping[str, Converter]:

@@ -12,6 +12,7 @@ import onnx_ir as ir
 from onnx_ir.passes import common
 
 from caffe2_backend.definitions import definition_of, has_definition
+from caffe2_backend.lowering.family import full_type
 from caffe2_backend.lowering.malformed import failure_of
 from caffe2_backend.ops import converters
 from caffe2_backend.state import WORKING_OPSET, Import
@@ -68,9 +69,11 @@ def _inferred(model: ir.Model) -> ir.Model:
 
 def _defined_by_others(graph: ir.Graph, version: int) -> Iterator[ir.Node]:
     for node in all_nodes(graph):
+        if full_type(node) in converters():
+            continue
         if has_definition(node):
             yield node
-        elif node.domain in _DOMAINS and node.op_type not in converters():
+        elif node.domain in _DOMAINS:
             schema = _schema(node, version)
             if schema is not None and (schema.has_function or schema.has_context_dependent_function):
                 yield node

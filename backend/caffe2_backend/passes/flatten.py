@@ -10,6 +10,8 @@ import onnx
 import onnx_ir as ir
 from onnx_ir.passes import common
 
+from caffe2_backend.ops import REGISTERED
+from caffe2_backend.passes.describe_registered import describe_registered
 from caffe2_backend.restore.restored_nodes import reserved_names
 from caffe2_backend.state import Import
 from caffe2_bridge.passes import InPlacePass
@@ -23,14 +25,22 @@ logger = logging.getLogger(__name__)
 
 
 class InlineFunctions(InPlacePass[Import]):
-    """Inline the model's functions, and remove initializers from the graph's inputs."""
+    """Inline the model's functions, and remove initializers from the graph's inputs.
+
+    Calls of functions that have a registered importer stay, unless nodes may be carried.
+    """
 
     ensures: ClassVar[frozenset[str]] = frozenset({"inlined"})
 
     def __call__(self, state: Import) -> None:
         """Inline the functions of the model."""
         if state.model.functions:
-            common.InlinePass()(state.model)
+            own = {} if state.options.carries_nodes else REGISTERED
+            common.InlinePass(lambda function: f"{function.domain}::{function.name}" not in own)(state.model)
+            if state.model.functions:  # the types of their results follow from their bodies
+                make_names_unique(state.model)
+                infer(state.model)
+            state.model.functions.clear()
         make_names_unique(state.model)  # inference finds values by name
         common.RemoveInitializersFromInputsPass()(state.model)
         if state.model.ir_version is None or state.model.ir_version < SEPARATE_INITIALIZERS:
@@ -66,6 +76,12 @@ class InferShapes(InPlacePass[Import]):
 
 def infer(model: ir.Model) -> None:
     """Infer the types and shapes of the values of a model, in place."""
+    _infer(model)
+    while describe_registered(model):
+        _infer(model)
+
+
+def _infer(model: ir.Model) -> None:
     _describe_results(model)
     proto = without_weights(model, metadata=False)
     _show_constants(proto.graph, {tensor.name: tensor for tensor in proto.graph.initializer})

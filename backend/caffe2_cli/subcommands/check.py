@@ -20,6 +20,7 @@ from caffe2_cli.output.echo import echo
 @options.model
 @options.inputs
 @options.outputs
+@options.plugin
 def check(model: ModelSource, inputs: dict[str, Any], outputs: tuple[str, ...]) -> Outcome:
     """Report everything in MODEL that does not convert to ONNX."""
     from caffe2_frontend import ExportOptions

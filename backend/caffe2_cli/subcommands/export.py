@@ -90,6 +90,7 @@ _OF_TORCH: Final = ("form", "model", "init", "databases", "predictor", "inputs",
     help="Write tensors of more than BYTES (1024) to OUTPUT-FILE.data.",
 )  # fmt: skip
 @options.verify
+@options.plugin
 def export(
     model: ModelSource, target: AnyPath, certify: bool, outputs: tuple[str, ...], no_weights: bool,
     external_data: int | None, form: str, for_runtime: str, verify: bool, **choices: Any,

@@ -52,6 +52,7 @@ def _parse_placement(_: click.Context, __: click.Parameter, values: tuple[str, .
     help="The format of the nets.",
 )  # fmt: skip
 @options.verify
+@options.plugin
 def import_(
     model: AnyPath, inputs: dict[str, Any], target: AnyPath, foreign: Any, devices: Any, int8: bool, form: Any,
     verify: bool,

@@ -28,6 +28,7 @@ from caffe2_cli.output.echo import echo, say_files
 @click.option("--name", default="", help="What the server calls the model; by default the net's name.")
 @click.option("--licence", "--license", default="", help="The licence of the model, for its card.")
 @options.seed
+@options.plugin
 def package(
     model: ModelSource, inputs: dict[str, Any], layout: str, folder: Path, name: str, licence: str, seed: int
 ) -> Outcome:

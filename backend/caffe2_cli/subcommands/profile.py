@@ -31,6 +31,7 @@ _SLOWEST = 5
 @options.out("target", "The JSON file to write", file=True, required=True)
 @options.runtime_device
 @click.option("--runs", type=click.IntRange(min=1), default=10, show_default=True, help="Measured runs of an operator.")
+@options.plugin
 def profile(
     model: ModelSource, source: AnyPath | None, inputs: dict[str, Any], seed: int, target: AnyPath, device: str | None,
     runs: int,

@@ -33,6 +33,7 @@ from caffe2_cli.output.echo import message, name_of, say
 @options.out("target", "The .npz file to write", former="--outputs", file=True, required=True)
 @options.outputs
 @options.device
+@options.plugin
 def run(
     model: ModelSource,
     source: AnyPath | None,

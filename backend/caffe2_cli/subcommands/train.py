@@ -43,6 +43,7 @@ _POSITIVE: Final = click.IntRange(min=1)
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random fills of the init net.")
 @options.recompute
 @options.device
+@options.plugin
 def train(
     model: ModelSource, source: AnyPath, steps: int, batch_size: int | None, loss: str | None, target: AnyPath,
     checkpoint_every: int, resume: AnyPath | None, seed: int, recompute: str, device: str | None,

@@ -109,6 +109,14 @@ OPERATOR_CODES: Final = (
         "`--output NAME`, or `outputs=[NAME]`.",
     ),
     DiagnosticCode(
+        code="plugin",
+        summary="A converter or importer that the user's own code registered failed.",
+        cause="The function raised an exception, or returned something else than the values of the outputs.",
+        example="predict[2] ScaledShift: error: my_operators.scaled_shift failed in line 7: KeyError: 'gain' [plugin] "
+        "(--debug shows the traceback)",
+        cure="Correct the function, whose name and line the reason gives.",
+    ),
+    DiagnosticCode(
         code="target-lacks",
         summary="The runtime that the model is exported for does not have an operator or an element type.",
         cause="The export has a table of each runtime. Operators with bodies, strings and float64 are what runtimes "

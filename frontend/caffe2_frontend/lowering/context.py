@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+import onnx
 import onnx_ir as ir
 
 from caffe2_bridge.diagnostics import Location, Severity
@@ -40,6 +41,7 @@ class LoweringContext(Protocol):
         kept_kinds: by stack of workspaces and blob, the element type and the shape of the values that are kept.
         kept_rows: by stack of workspaces that a loop stacks, the values of each blob in all iterations, or the value
             that it has in every iteration.
+        functions: the functions that nodes call, by domain and name.
     """
 
     consulted: dict[ir.Value, Array | None]
@@ -51,6 +53,7 @@ class LoweringContext(Protocol):
     dims: DimFacts
     kept_kinds: dict[tuple[str, str], tuple[ir.DataType, ir.Shape | None]]
     kept_rows: dict[str, dict[str, KeptRows]]
+    functions: dict[tuple[str, str], onnx.FunctionProto]
 
     @property
     def recurrent(self) -> Recurrent:

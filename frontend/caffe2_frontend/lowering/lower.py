@@ -6,6 +6,7 @@ from collections.abc import Container, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+import onnx
 import onnx_ir as ir
 
 from caffe2_bridge.control import control_of, inner_operators, nets_run_by
@@ -69,6 +70,7 @@ class Lowering:
         dims: what converters know of symbolic dims.
         kept_kinds: by stack of workspaces and blob, the element type and the shape of the values that are kept.
         kept_rows: by stack of workspaces that a loop stacks, the values of each blob.
+        functions: the functions that nodes call, by domain and name.
         uniform: the operator types whose nodes are repeated (:mod:`.stamp`).
         stamps: the nodes of operators of these types.
         verifies: whether operators with a stamp are converted all the same, and compared with it.
@@ -95,6 +97,7 @@ class Lowering:
     dims: DimFacts = field(default_factory=DimFacts)
     kept_kinds: dict[tuple[str, str], tuple[ir.DataType, ir.Shape | None]] = field(default_factory=dict)
     kept_rows: dict[str, dict[str, KeptRows]] = field(default_factory=dict)
+    functions: dict[tuple[str, str], onnx.FunctionProto] = field(default_factory=dict)
     uniform: Container[str] = frozenset()
     full_lengths: bool = False
     target: Target = ONNXRUNTIME

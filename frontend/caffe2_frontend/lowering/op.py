@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final, Literal, overload
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 
 from caffe2_bridge.bounds import MAX_RANK
@@ -208,6 +209,27 @@ class Op(OperatorBase[ir.Value]):
                 self.unsupported(reason, code="invalid-operands")
         self.scope.append(node, self.view.outputs[0] if self.view.outputs else self.type)
         return node.outputs[0] if outputs == 1 else tuple(node.outputs)
+
+    def call(self, function: onnx.FunctionProto, *inputs: Value | None, **attrs: Any) -> Value | tuple[Value, ...]:
+        """Emit a call of a function of ONNX, and return its output, or its outputs where it has several.
+
+        The function becomes part of the model. Types and shapes of the outputs follow from it.
+        """
+        self.lowering.functions[function.domain, function.name] = function
+        outputs = self.emit(
+            function.name, *inputs, outputs=len(function.output), domain=function.domain, reserved=attrs
+        )
+        values = outputs if isinstance(outputs, tuple) else (outputs,)
+        types = [onnx.TypeProto() if value is None else ir.serde.serialize_value(value).type for value in inputs]
+        given = [ir.to_proto(attr) for attr in ir.convenience.convert_attributes(attrs)]
+        try:
+            inferred = onnx.shape_inference.infer_function_output_types(function, types, given)
+        except (onnx.shape_inference.InferenceError, RuntimeError) as error:
+            self.unsupported(f"function {function.name!r} does not take the operands: {error}", code="invalid-operands")
+        for value, known in zip(values, inferred, strict=True):
+            value.type = ir.serde.deserialize_type_proto_for_type(known)
+            value.shape = ir.serde.deserialize_type_proto_for_shape(known)
+        return outputs
 
     # Bodies
 

@@ -1,4 +1,5 @@
 from caffe2_frontend.ops.index import supported_operators
+from caffe2_frontend.ops.registered import register_converter
 from caffe2_frontend.ops.table import converters, expectations, uniform_operators
 
-__all__ = ["converters", "expectations", "supported_operators", "uniform_operators"]
+__all__ = ["converters", "expectations", "register_converter", "supported_operators", "uniform_operators"]

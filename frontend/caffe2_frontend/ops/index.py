@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 FILE: Final = Path(__file__).with_suffix(".txt")
 
@@ -32,11 +32,16 @@ def _read() -> dict[str, Entry]:
 
 
 INDEX: Final[Mapping[str, Entry]] = _read()
+# The Conversions that the user's own code registers, beside those of the index.
+REGISTERED: Final[dict[str, Any]] = {}
 
 
 def supported_operators() -> Mapping[str, tuple[str, ...]]:
-    """Return the Caffe2 operator types that convert to ONNX, sorted, by the name of their family."""
-    families: dict[str, list[str]] = {}
+    """Return the Caffe2 operator types that convert to ONNX, sorted, by the name of their family.
+
+    Those that :func:`~caffe2_frontend.register_converter` added are the family ``registered``.
+    """
+    families: dict[str, list[str]] = {"registered": [*REGISTERED]} if REGISTERED else {}
     for op_type, entry in INDEX.items():
         families.setdefault(entry.family, []).append(op_type)
     return {name: tuple(sorted(families[name])) for name in sorted(families)}

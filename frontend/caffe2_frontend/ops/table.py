@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Final, Generic, TypeVar
 
 from caffe2_frontend.lowering.family import Conversion, Converter, Expectation, Family
-from caffe2_frontend.ops.index import INDEX
+from caffe2_frontend.ops.index import INDEX, REGISTERED
 from caffe2_frontend.options import Int8
 
 T = TypeVar("T")
@@ -23,15 +23,18 @@ class _Table(Mapping[str, T], Generic[T]):
         self._known = {op_type: select(conversion) for op_type, conversion in preferred.items()}
 
     def __getitem__(self, op_type: str) -> T:
-        if op_type not in self._known:
-            self._known[op_type] = self._select(_conversion(op_type))
-        found = self._known[op_type]
+        if op_type in REGISTERED:
+            found = self._select(REGISTERED[op_type])
+        else:
+            if op_type not in self._known:
+                self._known[op_type] = self._select(_conversion(op_type))
+            found = self._known[op_type]
         if found is None:
             raise KeyError(op_type)
         return found
 
     def __iter__(self) -> Iterator[str]:
-        return (op_type for op_type in INDEX if op_type in self)
+        return (op_type for op_type in (*INDEX, *REGISTERED) if op_type in self)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

@@ -78,7 +78,7 @@ class LowerNet(FunctionalPass[Export]):
         if not any(finding.severity is Severity.ERROR for finding in findings):
             graph = _finish(net.name, inputs, made, scope, traces)
             domains = {node.domain for node in all_nodes(graph)}
-            graph.opset_imports.update((d, version) for d, version in EXPORTED_VERSIONS.items() if d in domains)
+            graph.opset_imports.update((d, EXPORTED_VERSIONS.get(d, 1)) for d in domains if d)
             graph.opset_imports.update(state.domains)
             model = ir.Model(graph, ir_version=ir_version(state.working_opset))
         # A new view of the net: the old one holds all operators as Python objects.
@@ -89,6 +89,7 @@ class LowerNet(FunctionalPass[Export]):
             unexamined=lowering.unexamined,
             traces=traces,
             accepted=lowering.accepted,
+            functions=lowering.functions,
             wanted_scales=lowering.wanted_scales,
         )
 

@@ -145,10 +145,21 @@ def _wrong_gradient(folder: Path) -> None:
     save_onnx(to_onnx(Model.of(net, program.init), inputs=program.inputs), folder / "damaged.onnx")
 
 
+def _own_operators(folder: Path) -> None:
+    net = NetDef(name="n", op=[operator("Shift1", ["x"], ["y"])], external_input=["x"], external_output=["y"])
+    save(Model(net), folder / "net")
+    (folder / "my_operators.py").write_text(
+        "from caffe2_frontend import register_converter\n\n\n"
+        '@register_converter("Shift1")\ndef shift(op):\n'
+        '    return op.emit("Add", op.input(0), op.const(1, op.input(0)))\n'
+    )
+
+
 _FILES: Final[Mapping[str, Callable[[Path], None]]] = {
     "exporting.md": _exporting,
     "files.md": _files,
     "fleets.md": _fleets,
+    "own-operators.md": _own_operators,
     "recurrent.md": _recurrent,
     "running.md": _running,
     "training.md": _training,

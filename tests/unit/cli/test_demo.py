@@ -56,7 +56,7 @@ def test_a_second_time_replaces_the_files(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     result = CliRunner().invoke(main, ["demo", str(tmp_path / "file")])
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "file/lstm: this is a file, and a folder is expected" in result.stderr
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
 from typing import Final
 
 from caffe2_backend.runtime.host import (
@@ -64,7 +63,6 @@ def require_known_operators(net: NetDef, *, without_outputs: bool = False) -> No
             raise error
 
 
-@cache
 def _converted() -> frozenset[str]:
     return frozenset(op_type for types in supported_operators().values() for op_type in types)
 
