@@ -11,6 +11,7 @@ import onnx
 import onnx_ir as ir
 from onnx.defs import OpSchema, SchemaError
 
+from caffe2_backend.admission.earlier_forms import HINT, earlier_form
 from caffe2_backend.admission.scopes import GraphScope
 from caffe2_backend.admission.types import is_dtype
 from caffe2_backend.state import WORKING_OPSET
@@ -48,8 +49,17 @@ def check_signatures(model: onnx.ModelProto, scope: GraphScope) -> Iterator[Diag
                 if integers:
                     types = _known_types(scope) if types is None else types
                     reasons += _type_faults(node, schema, integers, types)
+                clause = _clause(node, version, domain) if reasons else ""
                 for reason in reasons:
-                    yield Diagnostic("malformed-model", reason, scope.at(index))
+                    yield Diagnostic("malformed-model", reason + clause, scope.at(index), hint=HINT if clause else "")
+
+
+def _clause(node: onnx.NodeProto, version: int, domain: str) -> str:
+    """Return of which earlier opset a node is, as a clause; empty if it is of none."""
+    names = {attribute.name for attribute in node.attribute}
+    return earlier_form(
+        node.op_type, version, domain, lambda schema: names <= schema.attributes.keys() and not [*_faults(node, schema)]
+    )
 
 
 def _opsets(owner: onnx.ModelProto | onnx.FunctionProto) -> _Opsets:

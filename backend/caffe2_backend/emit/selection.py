@@ -8,9 +8,9 @@ import numpy as np
 
 from caffe2_backend.emit.conversion import as_float, from_float
 from caffe2_backend.emit.fill import full
-from caffe2_backend.emit.shapes import Size, as_value, known_size, size_list
+from caffe2_backend.emit.shapes import Size, arange, as_value, known_size, size_list
 from caffe2_backend.lowering.op import Op
-from caffe2_backend.lowering.types import HELD_BY_FLOAT
+from caffe2_backend.lowering.types import HELD_BY_FLOAT, STRING
 from caffe2_backend.lowering.value import Value
 from caffe2_bridge.bounds import MAX_FOLDED
 from caffe2_frontend.interop.types import DOUBLE, FLOAT, INT64
@@ -98,9 +98,16 @@ def scatter_rows(op: Op, value: Value, dims: Sequence[Size], indices: Value, row
 
 
 def transpose(op: Op, value: Value, order: Sequence[int]) -> Value:
-    """Return a value with its axes in another order; other types than numbers are converted to float and back."""
+    """Return a value with its axes in another order; other types than numbers are converted to float and back.
+
+    Strings, which Caffe2's Transpose does not take, are gathered by their places.
+    """
     if list(order) == list(range(len(order))):
         return value
+    if value.dtype == STRING:
+        places = arange(op, op.emit("Size", value).reshape([1]))
+        places = op.emit("Reshape", places, op.emit("Shape", value), outputs=2)[0]
+        return gather(op, value.reshape([-1]), 0, transpose(op, places, order))
     if value.dtype in HELD_BY_FLOAT:
         return from_float(op, op.emit("Transpose", as_float(op, value), axes=list(order)), value.dtype)
     return op.emit("Transpose", value, axes=list(order))

@@ -39,6 +39,8 @@ _MOVES: Final = frozenset({
     "BooleanMask", "Concat", "ConstantFill", "Copy", "Expand", "ExpandDims", "Flatten", "Gather", "MergeDim", "Reshape",
     "ResizeLike", "ScatterAssign", "Shape", "Size", "Slice", "Split", "Squeeze", "Tile", "Transpose", "Where",
 })  # fmt: skip
+# Operators of elements of any type that real Caffe2 does not have for strings.
+_NOT_OF_STRINGS: Final = frozenset({"Cast", "ScatterAssign", "Transpose"})
 # Operators whose output has the shape of the input.
 _KEEP_SHAPE: Final = frozenset({
     "Abs", "Cast", "Copy", "Floor", "FloatToHalf", "HalfToFloat", "Log", "Negative", "Not", "Sqr", "Sqrt",
@@ -138,6 +140,7 @@ class Emitter:
 
     def emit_in_place(self, op_type: str, target: Value, *inputs: Value) -> Value:
         """Emit an operator that overwrites its first input."""
+        _check_types(op_type, (target, *inputs), {})
         self.append(op_type, [target.name, *(value.name for value in inputs)], [target.name], {})
         return target
 
@@ -174,6 +177,8 @@ def _are_texts(array: Array) -> bool:
 
 def _check_types(op_type: str, inputs: Sequence[Value], args: dict[str, Any]) -> None:
     """Refuse to compute with bits that stand for numbers of another type, or to make tensors of such a type."""
+    if op_type in _NOT_OF_STRINGS and STRING in (inputs[0].dtype, args.get("to")):
+        raise UnsupportedError(f"Caffe2 has no {op_type} of strings", CARRY_HINT, "dtype")
     operands = () if op_type in _MOVES else (value.dtype for value in inputs)
     for dtype in (*operands, *args.values()):
         if isinstance(dtype, ir.DataType) and dtype in STORED_AS:

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
+from caffe2_backend.admission.earlier_forms import HINT, form_with_attributes
 from caffe2_backend.definitions import has_definition
 from caffe2_backend.lowering.carry import carried, carried_constant, describe_net
 from caffe2_backend.lowering.emitter import CARRY_HINT, Emitted
@@ -19,6 +20,7 @@ from caffe2_backend.lowering.op import Op, Outputs, TooNarrowError
 from caffe2_backend.lowering.types import CAFFE2_TYPES, STORED_AS
 from caffe2_backend.lowering.value import Array, Value
 from caffe2_backend.restore.restored_nodes import is_restored, restored_operators
+from caffe2_backend.state import WORKING_OPSET
 from caffe2_bridge.control import names_in_arguments
 from caffe2_bridge.diagnostics import BridgeError, Diagnostic, Location, Severity
 from caffe2_bridge.netdef.parameters import Parameter
@@ -103,9 +105,9 @@ class Lowering:
         unread = [name for name in op.args.unread if name not in _MEANINGLESS]
         if unread:
             names = ", ".join(map(repr, sorted(unread)))
-            raise UnsupportedError(
-                f"{node.op_type} has no attribute {names}", hint=CARRY_HINT, code="unknown-attribute"
-            )
+            clause = "" if node.domain else form_with_attributes(node.op_type, WORKING_OPSET, unread)
+            reason = f"{node.op_type} has no attribute {names}{clause}"
+            raise UnsupportedError(reason, HINT if clause else CARRY_HINT, "unknown-attribute")
         wanted = sum(op.wants(index) for index in range(len(node.outputs)))
         if any(op.wants(index) for index in range(len(outputs), len(node.outputs))):
             reason = f"{wanted} outputs of the node are read, and Caffe2 computes {len(outputs)}"

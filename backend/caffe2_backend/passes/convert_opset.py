@@ -73,6 +73,12 @@ class ConvertOpset(FunctionalPass[Import]):
     def __call__(self, state: Import) -> Import:
         """Return the state with a converted model, if the model's opset is earlier than the working opset."""
         version = _opset(state.model)
+        latest = onnx.defs.onnx_opset_version()
+        if version > latest:
+            name = state.model.graph.name or "graph"
+            reason = f"the model names opset {version}, and the installed onnx knows opsets up to {latest}"
+            hint = "install a later onnx; or correct the opset that the model names"
+            return replace(state, findings=(*state.findings, Diagnostic("opset", reason, Location(name), hint=hint)))
         if version >= WORKING_OPSET:
             return state
         try:

@@ -41,6 +41,15 @@ CASES: Final[dict[str, Case]] = {
         "string[1,N] x", "string[1,M] z", f"z = StringNormalizer{STOPWORDS}(x)", {"x": texts(["monday", "monday"])},
         texts([""]),
     ),
+    "in another order": (
+        "string[A,B,C] x", "string[C,A,B] z", "z = Transpose<perm = [2, 0, 1]>(x)",
+        {"x": texts("a", "b", "c", "d", "e", "f").reshape(1, 2, 3)},
+        texts("a", "b", "c", "d", "e", "f").reshape(1, 2, 3).transpose(2, 0, 1),
+    ),
+    "rows in reverse": (
+        "string[A,B] x, int64[A] n", "string[A,B] z", "z = ReverseSequence<batch_axis = 0, time_axis = 1>(x, n)",
+        {"x": texts(["a", "b"], ["c", "d"]), "n": np.array([1, 2])}, texts(["a", "b"], ["d", "c"]),
+    ),
     "a known text": (
         "string[N] x", "bool[N] z", 'k = Constant<value_string = "monday">() z = Equal(x, k)', {"x": WORDS},
         np.array([True, False, False, False]),
@@ -89,3 +98,12 @@ def test_in_real_caffe2() -> None:
 def test_case_is_not_changed(attributes: str) -> None:
     with pytest.raises(ConversionError, match=r"Caffe2 has no operator that .* case"):
         imported("string[N] x", "string[M] z", f"z = StringNormalizer<{attributes}>(x)")
+
+
+@pytest.mark.parametrize(
+    "node",
+    ["ScatterND(x, i, x)", "Cast<to = 1>(x)", "Tile(x, i)", "Expand(x, i)", "Unique(x)"],
+)
+def test_what_real_caffe2_does_not_compute_of_strings_is_refused(node: str) -> None:
+    with pytest.raises(ConversionError, match="string"):
+        imported("string[2] x, int64[1] i", "string z", f"z = {node}")
