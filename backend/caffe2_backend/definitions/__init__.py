@@ -8,6 +8,7 @@ from caffe2_backend.definitions import (
     activations,
     attention,
     categories,
+    int8_forms,
     layer_norm,
     linear_models,
     matrices,
@@ -29,6 +30,7 @@ _DEFINITIONS = merged(
         recurrent, support_vectors, tree_ensemble, trees,
     )
 )  # fmt: skip
+_INT8_FORMS = merged((int8_forms.family, int8_forms.contributed))
 
 
 def has_definition(node: ir.Node) -> bool:
@@ -36,14 +38,19 @@ def has_definition(node: ir.Node) -> bool:
     return (node.domain, node.op_type) in _DEFINITIONS
 
 
-def definition_of(node: ir.Node) -> ir.Function | None:
-    """Return the node as a function of ONNX operators, with the outputs that it has.
+def has_int8_form(node: ir.Node) -> bool:
+    """Whether the operator has a definition of which Int8 operators are made."""
+    return (node.domain, node.op_type) in _INT8_FORMS
+
+
+def definition_of(node: ir.Node, *, int8: bool = False) -> ir.Function | None:
+    """Return the node as a function of ONNX operators, with the outputs that it has; its Int8 form with ``int8``.
 
     None where it has a form, or types, that are not defined.
     """
     definition = Definition(node)
     try:
-        outputs = _DEFINITIONS[node.domain, node.op_type](definition)
+        outputs = (_INT8_FORMS if int8 else _DEFINITIONS)[node.domain, node.op_type](definition)
     except UndefinedError:
         return None
     made = [outputs] if isinstance(outputs, ir.Value) else list(outputs)

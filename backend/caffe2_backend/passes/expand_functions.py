@@ -11,7 +11,7 @@ import onnx
 import onnx_ir as ir
 from onnx_ir.passes import common
 
-from caffe2_backend.definitions import definition_of, has_definition
+from caffe2_backend.definitions import definition_of, has_definition, has_int8_form
 from caffe2_backend.lowering.family import full_type
 from caffe2_backend.lowering.malformed import failure_of
 from caffe2_backend.ops import converters
@@ -47,9 +47,10 @@ class ExpandFunctions(FunctionalPass[Import]):
             return state
         model = state.model
         version = model.opset_imports.get("", WORKING_OPSET)
-        while any(_defined_by_others(model.graph, version)):
+        int8 = state.options.int8
+        while any(_defined_by_others(model.graph, version, int8=int8)):
             model = _inferred(model)  # definitions depend on the types of values
-            if not _define(model, version):
+            if not _define(model, version, int8=int8):
                 logger.debug("ONNX has no function definition for the types of the operators without a converter")
                 break
             common.InlinePass()(model)
@@ -67,11 +68,13 @@ def _inferred(model: ir.Model) -> ir.Model:
     return with_weights(inferred, model)
 
 
-def _defined_by_others(graph: ir.Graph, version: int) -> Iterator[ir.Node]:
+def _defined_by_others(graph: ir.Graph, version: int, *, int8: bool) -> Iterator[ir.Node]:
     for node in all_nodes(graph):
-        if full_type(node) in converters():
+        if int8 and node.graph is graph and has_int8_form(node):
+            yield node
+        elif full_type(node) in converters():
             continue
-        if has_definition(node):
+        elif has_definition(node):
             yield node
         elif node.domain in _DOMAINS:
             schema = _schema(node, version)
@@ -86,13 +89,16 @@ def _schema(node: ir.Node, version: int) -> Any:  # onnx's own annotations lack 
         return None
 
 
-def _define(model: ir.Model, version: int) -> int:
+def _define(model: ir.Model, version: int, *, int8: bool) -> int:
     """Replace nodes that ONNX defines as functions by calls of functions of the model. Return how many there were."""
     count = 0
-    for node in list(_defined_by_others(model.graph, version)):
-        if has_definition(node):
-            function, attributes = _own_definition(node), []
-        else:
+    for node in list(_defined_by_others(model.graph, version, int8=int8)):
+        function, attributes = None, []
+        if int8 and node.graph is model.graph and has_int8_form(node):
+            function = _own_definition(node, int8=True)
+        if function is None and has_definition(node):
+            function = _own_definition(node)
+        elif function is None and full_type(node) not in converters():
             schema = _schema(node, version)
             function, attributes = _definition(node, schema, version), _attributes(node, schema)
         if function is None or not _takes(function, node):
@@ -109,11 +115,11 @@ def _define(model: ir.Model, version: int) -> int:
     return count
 
 
-def _own_definition(node: ir.Node) -> ir.Function | None:
+def _own_definition(node: ir.Node, *, int8: bool = False) -> ir.Function | None:
     """Return this project's definition of a node, if there is one. Raises ConversionError for a malformed node."""
     here = _location(node)
     try:
-        return definition_of(node)
+        return definition_of(node, int8=int8)
     except UnsupportedError as error:
         found = Diagnostic(error.code, error.reason, here, hint=error.hint)
     except BridgeError:

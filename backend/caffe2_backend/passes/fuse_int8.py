@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from caffe2_backend.int8.int8_operators import Candidate, Int8Operator, Parameter, find_operator, output_arguments
 from caffe2_backend.int8.quantized_values import Int8Tensor, is_dequantize, is_quantize, known, quantization_of
+from caffe2_backend.int8.spread import spread_quantization
 from caffe2_backend.restore.restored_nodes import DOMAIN, restored_node
 from caffe2_backend.state import Import
 from caffe2_bridge.netdef.construct import make_operator
@@ -35,6 +36,7 @@ class FuseInt8(InPlacePass[Import]):
         if not state.options.int8:
             return
         fusing = _Fusing(state.model.graph, state.quantized)
+        spread_quantization(state.model.graph, fusing.fresh)
         for node in list(state.model.graph):
             if is_quantize(node):
                 fusing.quantize(node)
@@ -98,7 +100,7 @@ class _Fusing:
     def _parameter(self, parameter: Parameter) -> ir.Value:
         tensor = ir.Tensor(parameter.array)
         value = ir.Value(
-            name=self._fresh(parameter.name), type=ir.TensorType(tensor.dtype), shape=ir.Shape(parameter.array.shape),
+            name=self.fresh(parameter.name), type=ir.TensorType(tensor.dtype), shape=ir.Shape(parameter.array.shape),
             const_value=tensor,
         )  # fmt: skip
         self.graph.register_initializer(value)
@@ -107,7 +109,7 @@ class _Fusing:
 
     def _emit(self, op_type: str, operands: Sequence[ir.Value], before: ir.Node, args: Mapping[str, Any]) -> ir.Value:
         """Insert an operator of Caffe2 with one output."""
-        made = ir.Value(name=self._fresh(f"{before.outputs[0].name}/{op_type}"))
+        made = ir.Value(name=self.fresh(f"{before.outputs[0].name}/{op_type}"))
         names = [f"x{index}" for index in range(len(operands))]
         definition = make_operator(op_type, names, ["y"], args)
         node = restored_node([definition], operands, [made])
@@ -115,7 +117,8 @@ class _Fusing:
         self.made.append(node)
         return made
 
-    def _fresh(self, base: str) -> str:
+    def fresh(self, base: str) -> str:
+        """Return a name that no other value has."""
         name, count = base, 1
         while name in self.taken:
             name, count = f"{base}_{count}", count + 1

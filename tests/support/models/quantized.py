@@ -44,9 +44,18 @@ def small_cnn() -> onnx.ModelProto:
 
 
 def calibrated(
-    model: onnx.ModelProto, folder: Path, activations: str, weights: str, *, per_channel: bool = False
+    model: onnx.ModelProto,
+    folder: Path,
+    activations: str,
+    weights: str,
+    *,
+    per_channel: bool = False,
+    form: str = "QDQ",
 ) -> onnx.ModelProto:
-    """Return a model as onnxruntime quantizes it, with QuantizeLinear and DequantizeLinear; types are its names."""
+    """Return a model as onnxruntime quantizes it; types are its names.
+
+    ``form``: ``QDQ``, with QuantizeLinear and DequantizeLinear, or ``QOperator``, with operators on quantized tensors.
+    """
     from onnxruntime import quantization
 
     class Reader(quantization.CalibrationDataReader):  # type: ignore[misc]  # onnxruntime has no annotations
@@ -61,7 +70,7 @@ def calibrated(
 
     onnx.save(model, folder / "float.onnx")
     quantization.quantize_static(
-        folder / "float.onnx", folder / "quantized.onnx", Reader(), quant_format=quantization.QuantFormat.QDQ,
+        folder / "float.onnx", folder / "quantized.onnx", Reader(), quant_format=quantization.QuantFormat[form],
         activation_type=quantization.QuantType[activations], weight_type=quantization.QuantType[weights],
         per_channel=per_channel,
     )  # fmt: skip
