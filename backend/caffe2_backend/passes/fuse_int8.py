@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 import onnx_ir as ir
 
+from caffe2_backend.int8.elementwise import channels_last, elementwise_nodes
 from caffe2_backend.int8.int8_operators import Candidate, Int8Operator, Parameter, find_operator, output_arguments
 from caffe2_backend.int8.quantized_values import Int8Tensor, is_dequantize, is_quantize, known, quantization_of
 from caffe2_backend.int8.spread import spread_quantization
@@ -51,6 +52,7 @@ class _Fusing:
         self.quantized = quantized
         self.tensors: dict[ir.Value, Int8Tensor] = {}  # by the bytes of the model
         self.reals: dict[ir.Value, Int8Tensor] = {}  # by the floats of the model
+        self.floats: dict[ir.Value, ir.Value] = {}  # with the channels last, by the floats of the model
         self.replaced: list[ir.Node] = []
         self.made: list[ir.Node] = []
         values = (*graph.inputs, *graph.initializers.values(), *(value for node in graph for value in node.outputs))
@@ -65,7 +67,7 @@ class _Fusing:
             return
         found = self._operator(x, how)
         if found is None:
-            image = self._emit("NCHW2NHWC", [x], node, {}) if len(x.shape) == _IMAGE_RANK else x
+            image = self._image(x, node) if len(x.shape) == _IMAGE_RANK else x
             made = self._emit("Int8Quantize", [image], node, output_arguments(how))
         else:
             operands = [*(tensor.value for tensor in found.tensors), *map(self._parameter, found.parameters)]
@@ -74,6 +76,26 @@ class _Fusing:
                 made = self._emit("Int8Relu", [made], node, output_arguments(how))
         self.tensors[quantized] = Int8Tensor(made, how)
         self.replaced.append(node)
+
+    def _image(self, x: ir.Value, before: ir.Node) -> ir.Value:
+        """Return floats with their channels last: computed of such ones, where they are computed element by element."""
+        images = {real for real in self.reals if real.shape is not None and len(real.shape) == _IMAGE_RANK}
+        nodes = elementwise_nodes(x, images)
+        for node in nodes:
+            for index, operand in enumerate(node.inputs):
+                if operand is not None and operand in images:
+                    node.replace_input_with(index, self._floats(operand))
+            node.outputs[0].shape = channels_last(node.outputs[0].shape)
+        return x if nodes else self._emit("NCHW2NHWC", [x], before, {})
+
+    def _floats(self, real: ir.Value) -> ir.Value:
+        """Return the floats of an image with its channels last."""
+        if real not in self.floats:
+            producer = real.producer()
+            assert producer is not None  # DequantizeLinear
+            made = self.floats[real] = self._emit("Int8Dequantize", [self.reals[real].value], producer, {})
+            made.type, made.shape = real.type, channels_last(real.shape)
+        return self.floats[real]
 
     def dequantize(self, node: ir.Node) -> None:
         """Note which Int8 tensor a DequantizeLinear converts to floats."""
