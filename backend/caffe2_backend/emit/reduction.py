@@ -30,6 +30,15 @@ def reduce_axes(op: Op, op_type: str, value: Value, axes: Axes, *, keep: bool) -
     return _with_empty(op, op_type, op.emit(op_type, value, axes=axes, keepdims=int(keep)), axes)
 
 
+def norm(op: Op, op_type: str, value: Value, axes: Axes, *, keep: bool) -> Value:
+    """Return ReduceL1 or ReduceL2 of a value of the shape of input 0: of other numbers than floats by arithmetic."""
+    if value.dtype == FLOAT:
+        return value.absolute() if not axes else reduce_axes(op, op_type, value, axes, keep=keep)
+    if op_type == "ReduceL1":
+        return reduce_axes(op, "ReduceSum", op.emit("Where", value < 0, -value, value), axes, keep=keep)
+    return op.emit("Sqrt", reduce_axes(op, "ReduceSum", value * value, axes, keep=keep))
+
+
 def _mean_of_doubles(op: Op, value: Value, axes: Axes, *, keep: bool) -> Value:
     """Return the sum divided by the number of elements in each: Caffe2's ReduceMean is for floats only."""
     total = reduce_axes(op, "ReduceSum", value, axes, keep=keep)

@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_backend.emit.doubles import elementwise
-from caffe2_backend.emit.reduction import reduce_axes
+from caffe2_backend.emit.reduction import norm, reduce_axes
 from caffe2_backend.emit.selection import along_last
 from caffe2_backend.emit.shapes import arange, dim_of
 from caffe2_backend.lowering.family import Family
@@ -77,12 +77,12 @@ _NORMS: Final = {1: "ReduceL1", 2: "ReduceL2"}
 @family.converts("LpNormalization")
 def lp_normalization(op: Op) -> Value:
     """``LpNormalization(input; axis=-1, p=2) -> output``: x / norm; where the norm is 0, x is 0 and divided by 1."""
-    x, axis = _operand(op)
+    x, axis = _operand(op, DOUBLE)
     p = op.args.integer("p", default=2)
     if p not in _NORMS:
         op.unsupported(f"p must be 1 or 2, not {p}", code="invalid-argument")
-    norm = reduce_axes(op, _NORMS[p], x, [axis], keep=True)
-    return x / (norm + (norm <= 0).cast(FLOAT))
+    size = norm(op, _NORMS[p], x, [axis], keep=True)
+    return x / (size + (size <= 0).cast(x.dtype))
 
 
 @family.converts("LayerNormalization")

@@ -12,7 +12,7 @@ from caffe2_backend.emit.doubles import elementwise
 from caffe2_backend.emit.fill import full, zeros_like
 from caffe2_backend.emit.loops import reduce_rows
 from caffe2_backend.emit.masks import axis_mask, masked_dims, non_negative_axes, split_axes
-from caffe2_backend.emit.reduction import Axes, drop_reduced, reduce_axes
+from caffe2_backend.emit.reduction import Axes, drop_reduced, norm, reduce_axes
 from caffe2_backend.emit.selection import concat, transpose
 from caffe2_backend.emit.shapes import product_of_list, reshape_exactly, size_list
 from caffe2_backend.lowering.family import Family
@@ -59,10 +59,8 @@ def reduce(op: Op) -> Value:
         return _reduce_bools(op, data, axes, keep=keep)
     if axes is None and not is_norm:
         return data
-    numbers = NUMBERS if op.type in ("ReduceSum", "ReduceMax", "ReduceMin") else (FLOAT, DOUBLE)
-    value = computable(op, data, (FLOAT,) if is_norm else numbers)
-    made = value.absolute() if not axes and is_norm else reduce_axes(op, op.type, value, axes or [], keep=keep)
-    return cast_back(op, made, data)
+    value = computable(op, data, (FLOAT, DOUBLE) if op.type in ("ReduceMean", "ReduceL2") else NUMBERS)
+    return cast_back(op, (norm if is_norm else reduce_axes)(op, op.type, value, axes or [], keep=keep), data)
 
 
 def _reduce_bools(op: Op, data: Value, axes: Axes | None, *, keep: bool) -> Value:

@@ -36,3 +36,25 @@ def test_in_real_caffe2() -> None:
             for op_type in ("Abs", "Sign", "Relu"):
                 if (op_type, kind) != ("Relu", "int64"):  # onnxruntime has no such kernel
                     check(f"{kind}[N] x", f"{kind}[N] y", f"y = {op_type} (x)", [{"x": np.array(VALUES, dtype)}])
+
+
+@pytest.mark.oracle
+def test_norms_in_real_caffe2() -> None:
+    """Of doubles, and absolute sums of integers; axes are known, or computed at run time."""
+    x = np.random.default_rng(0).integers(-9, 9, (2, 3, 4))
+    x[1, 2] = 0
+    with comparison() as check:
+        for kind, op_type in (
+            ("double", "ReduceL1"),
+            ("double", "ReduceL2"),
+            ("int32", "ReduceL1"),
+            ("int64", "ReduceL1"),
+            ("float", "ReduceL2"),
+        ):
+            feed = {"x": x.astype(DTYPES[kind])}
+            axes = {"a": np.array([0, 2])}
+            check(f"{kind}[A,B,C] x", f"{kind} y", f"y = {op_type}<keepdims = 0>(x)", [feed])
+            check(f"{kind}[A,B,C] x, int64[2] a", f"{kind} y", f"y = {op_type}(x, a)", [feed | axes])
+        for p in (1, 2):
+            body = f"y = LpNormalization<axis = 2, p = {p}>(x)"
+            check("double[A,B,C] x", "double[A,B,C] y", body, [{"x": x.astype(np.float64)}])
