@@ -34,8 +34,8 @@ def svm_regressor(define: Definition) -> ir.Value:
     count = define.integer("n_supports", 0)
     if count > 0:
         define.require_lengths(count, {"coefficients": coefficients})
-    x = _kernels(define, count) if count > 0 else rows_of(define)
-    y = define("MatMul", x, define.const(np.reshape(coefficients, (-1, 1)), FLOAT))
+    factors = np.reshape(coefficients, (-1, 1))
+    y = _kernel_sums(define, factors) if count > 0 else define("MatMul", rows_of(define), define.const(factors, FLOAT))
     y = define("Add", y, define.const(rho[0], FLOAT))
     if not define.integer("one_class", 0):
         return y
@@ -76,14 +76,13 @@ def _scores_of_pairs(define: Definition, counts: Sequence[int]) -> ir.Value:
     coefficients, rho = define.numbers("coefficients"), define.numbers("rho")
     define.require_lengths((len(counts) - 1) * total, {"coefficients": coefficients})
     define.require_lengths(len(pairs), {"rho": rho})
-    table = np.reshape(np.array(coefficients, np.float32), (-1, total))
+    table = np.reshape(coefficients, (-1, total))
     ends = np.cumsum([0, *counts])
-    factors = np.zeros((total, len(pairs)), np.float32)
+    factors = np.zeros((total, len(pairs)))
     for number, (i, j) in enumerate(pairs):
         own, other = slice(ends[i], ends[i + 1]), slice(ends[j], ends[j + 1])
         factors[own, number], factors[other, number] = table[j - 1, own], table[i, other]
-    products = define("MatMul", _kernels(define, total), define.const(factors, FLOAT))
-    return define("Add", products, define.const(rho, FLOAT))
+    return define("Add", _kernel_sums(define, factors), define.const(rho, FLOAT))
 
 
 def _votes(classes: int) -> tuple[np.ndarray, np.ndarray]:
@@ -106,14 +105,21 @@ def _is_positive(define: Definition, x: ir.Value) -> ir.Value:
     return define("Greater", x, define.const(0.0, FLOAT))
 
 
-def _kernels(define: Definition, count: int) -> ir.Value:
-    """Return the kernel of each row and each support vector, [N, vectors]."""
-    given = define.numbers("support_vectors")
+def _kernel_sums(define: Definition, factors: np.ndarray) -> ir.Value:
+    """Return the kernels of each row and each support vector, summed with factors [vectors, P], [N, P]."""
+    count, given = len(factors), define.numbers("support_vectors")
     if not given or len(given) % count:
         define.refuse(f"attribute 'support_vectors' must have as many elements for each of {count} vectors")
-    vectors = np.array(given, np.float32).reshape(count, -1)
+    vectors = np.reshape(given, (count, -1))
     parameters = define.numbers("kernel_params") or [0.0] * 3
     define.require_lengths(3, {"kernel_params": parameters})
+    if define.text("kernel_type", "LINEAR") == "LINEAR":  # one product, whose sums cancel less
+        return define("MatMul", rows_of(define), define.const(vectors.T @ factors, FLOAT))
+    return define("MatMul", _kernels(define, vectors, parameters), define.const(factors, FLOAT))
+
+
+def _kernels(define: Definition, vectors: np.ndarray, parameters: Sequence[float]) -> ir.Value:
+    """Return the kernel of each row and each support vector, [N, vectors]."""
     gamma, offset, degree = parameters
     x, kind = rows_of(define), define.text("kernel_type", "LINEAR")
     if kind == "RBF":
@@ -121,10 +127,7 @@ def _kernels(define: Definition, count: int) -> ir.Value:
         distance = define("ReduceSum", define("Mul", apart, apart), define.ints(2), keepdims=0)
         return define("Exp", define("Mul", distance, define.const(-gamma, FLOAT)))
     product = define("MatMul", x, define.const(vectors.T, FLOAT))
-    if kind == "LINEAR":
-        return product
-    shifted = define("Mul", product, define.const(gamma, FLOAT))
-    shifted = define("Add", shifted, define.const(offset, FLOAT))
+    shifted = define("Add", define("Mul", product, define.const(gamma, FLOAT)), define.const(offset, FLOAT))
     match kind:
         case "POLY":
             return define("Pow", shifted, define.const(degree, FLOAT))
