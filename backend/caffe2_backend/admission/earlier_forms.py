@@ -12,17 +12,21 @@ HINT: Final = "correct the opset that the model names, where it was made"
 
 def earlier_form(op_type: str, version: int, domain: str, fits: Callable[[OpSchema], bool]) -> str:
     """Return of which opsets before ``version`` a node is whose schema ``fits``, as a clause; empty if of none."""
+    first = last = 0
     while version > 0:
         try:
             schema = get_schema(op_type, version, domain)
         except (SchemaError, TypeError):  # not defined there; a version beyond the numbers that ONNX counts
-            return ""
+            break
         if not schema.deprecated and fits(schema):
-            first, last = schema.since_version, version
-            opsets = f"opset {last}" if first == last else f"opsets {first} to {last}"
-            return f"; the node is written as in {opsets}, and the model names a later one"
+            first, last = schema.since_version, last or version
+        elif last:
+            break
         version = schema.since_version - 1
-    return ""
+    if not last:
+        return ""
+    opsets = f"opset {last}" if first == last else f"opsets {first} to {last}"
+    return f"; the node is written as in {opsets}, and the model names a later one"
 
 
 def form_with_attributes(op_type: str, version: int, names: Iterable[str]) -> str:

@@ -20,11 +20,12 @@ def refusal(node: str, opset: int, foreign: str = "error") -> str:
 @pytest.mark.parametrize(
     ("node", "opset", "opsets"),
     [
-        ("Squeeze<axes = [1]>(x)", 13, "opsets 11 to 12"),
+        ("Squeeze<axes = [1]>(x)", 13, "opsets 1 to 12"),
         ("Slice<starts = [0], ends = [1]>(x)", 13, "opsets 1 to 9"),
-        ("Clip<min = 0.0>(x)", 12, "opsets 6 to 10"),
+        ("Clip<min = 0.0>(x)", 12, "opsets 1 to 10"),
         ('Cast<to = "FLOAT">(x)', 9, "opsets 1 to 5"),
         ("Upsample<scales = [1.0, 2.0]>(x)", 9, "opsets 7 to 8"),
+        ("Pad<pads = [0, 0, 1, 1]>(x)", 12, "opsets 2 to 10"),
     ],
 )
 def test_the_opsets_that_a_node_is_of_are_named(node: str, opset: int, opsets: str) -> None:
