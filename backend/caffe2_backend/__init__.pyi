@@ -1,6 +1,7 @@
 from caffe2_backend.importer import to_netdef
 from caffe2_backend.onnx_backend import prepare, run_model, run_node, supports_device
 from caffe2_backend.ops.registered import register_importer
+from caffe2_backend.picture import picture_html
 from caffe2_backend.runtime import DeviceTensor, NoBlobError, Predictor, Session, SessionOptions, Workspace
 from caffe2_bridge import Int8Tensor
 from caffe2_bridge.diagnostics import BridgeError, ConversionError, NetFormatError, OptionError, RunError
@@ -25,6 +26,7 @@ __all__ = [
     "ValidationReport",
     "Workspace",
     "install_caffe2",
+    "picture_html",
     "prepare",
     "register_importer",
     "run_model",

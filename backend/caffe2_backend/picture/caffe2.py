@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from caffe2_backend.picture.edges import DrawnNet, DrawnOperator, Flow
-from caffe2_backend.picture.shape_labels import Extents, Known, extents_of
-from caffe2_backend.picture.sketch import Sketch, extent, shortened, size_text
+from caffe2_backend.picture.shape_labels import Known, ModelTypes, Types, types_of
+from caffe2_backend.picture.sketch import LONGEST_TEXT, MOST_ITEMS, Sketch, Type, extent, listed, shortened, size_text
 from caffe2_bridge.control import StepOperator, control_of, nets_run_by
 from caffe2_bridge.diagnostics import Location
 from caffe2_bridge.model import Model
@@ -31,20 +31,21 @@ _LONGEST_STATE: Final = 26
 _MAX_ITEMS: Final = 6
 
 
-def sketch_model(model: Model) -> Sketch:
+def sketch_model(model: Model, types: ModelTypes | None = None) -> Sketch:
     """Return a picture of a model's predict net; blobs that its init net makes are lines of their readers.
 
-    Objects, such as the workspaces that Do operators keep, are left out: no data flows through them.
+    Objects, such as the workspaces that Do operators keep, are left out: no data flows through them. Without ``types``
+    the export finds them.
     """
     view = NetView(model.predict_net)
     parameters = {name: _size(p) for name, p in model.init.parameters.items()}
     parameters.update((name, "") for op in model.init.rest for name in op.outputs)
-    extents = extents_of(model)
+    known = types or types_of(model)
     reader = _Reader(frozenset(objects_of(model.predict_net)))
-    flow = Flow(_title(model, view), parameters, extents.given)
+    flow = Flow(_title(model, view), parameters, known.given)
     inputs = [name for name in model.inputs if name not in parameters]
     outputs = net_outputs(model.predict_net)
-    operators = tuple(reader.operators(view, extents.operators, None, Location(view.name)))
+    operators = tuple(reader.operators(view, known.operators, None, Location(view.name)))
     flow.draw(DrawnNet(view.name, operators, inputs, outputs))
     return flow.sketch
 
@@ -67,7 +68,7 @@ class _Reader:
     objects: frozenset[str]
 
     def operators(
-        self, net: NetView, extents: Extents, outer: DeviceOption | None, location: Location
+        self, net: NetView, types: Types, outer: DeviceOption | None, location: Location
     ) -> Iterator[DrawnOperator]:
         device = net.proto.device_option if net.proto.HasField("device_option") else outer
         for op in net.ops:
@@ -75,29 +76,30 @@ class _Reader:
                 continue
             here = Location(location.net, op.index, op.type, op.name, location.path)
             own = op.proto.device_option if op.proto.HasField("device_option") else device
-            known = extents.get(op.index, Known([""] * len(op.outputs)))
+            known = types.get(op.index, Known([Type()] * len(op.outputs)))
             outputs = [pair for pair in zip(op.outputs, known.outputs, strict=True) if pair[0] not in self.objects]
             yield DrawnOperator(
                 op.type,
                 self._without_objects(op.inputs),
                 [name for name, _ in outputs],
-                [text for _, text in outputs],
+                [found for _, found in outputs],
                 _arguments(op),
                 op.name,
                 _device(own),
                 tuple(self._bodies(op, known.bodies, own, here)),
                 str(here),
+                tuple((arg.name, _text(arg)) for arg in op.proto.arg if not (arg.HasField("n") or arg.nets)),
             )
 
     def _bodies(
-        self, op: OpView, extents: Mapping[str, Extents], device: DeviceOption | None, here: Location
+        self, op: OpView, types: Mapping[str, Types], device: DeviceOption | None, here: Location
     ) -> Iterator[DrawnNet]:
         for name, net in nets_run_by(op):
             if not net.op:
                 continue
             view = NetView(net)
             results = self._without_objects(net_outputs(net))
-            operators = tuple(self.operators(view, extents.get(name, {}), device, here.enter(name)))
+            operators = tuple(self.operators(view, types.get(name, {}), device, here.enter(name)))
             rows, result_rows = _links(op)
             yield DrawnNet(name, operators, (), results, rows, result_rows)
 
@@ -124,6 +126,20 @@ def _value(arg: Argument) -> str:
     if arg.HasField("s"):
         return shortened(arg.s.decode("utf-8", "replace"), 12)
     return str(list(arg.ints)) if 0 < len(arg.ints) <= _MAX_ITEMS else ""
+
+
+def _text(arg: Argument) -> str:
+    """Return the value of any argument but a net."""
+    if arg.HasField("f"):
+        return f"{arg.f:g}"
+    if arg.floats:
+        return listed([f"{number:g}" for number in arg.floats[:MOST_ITEMS]], len(arg.floats))
+    if arg.strings:
+        texts = [shortened(text.decode("utf-8", "replace")) for text in arg.strings[:MOST_ITEMS]]
+        return listed(texts, len(arg.strings))
+    if arg.HasField("s"):
+        return shortened(arg.s[:LONGEST_TEXT].decode("utf-8", "replace"), LONGEST_TEXT)
+    return str(arg.i) if arg.HasField("i") else listed(map(str, arg.ints[:MOST_ITEMS]), len(arg.ints))
 
 
 def _links(op: OpView) -> tuple[dict[str, str], dict[str, str]]:

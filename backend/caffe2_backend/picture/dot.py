@@ -6,13 +6,12 @@ import html
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from caffe2_backend.picture.sketch import Box, Colouring, Edge, Kind, Node, Sketch
+from caffe2_backend.picture.sketch import Box, Edge, Kind, Node, Sketch
 
 _FONT: Final = "Helvetica,Arial,sans-serif"
 _INK, _PALE, _LINE = "#1f2933", "#66717d", "#8995a1"
 _HOST: Final = "#dfe8f1"
 _ACCELERATORS: Final = ("#cfe8cf", "#fbe3b8", "#e5d6f2", "#f8d3cb", "#cdeaea", "#f3e0ec", "#e4e8c4", "#d9d9d9")
-_MARK: Final = "#b3261e"
 _PAPER: Final = ("#ffffff", "#f6f6f2")  # bodies, in turns by depth
 _SMALL, _LARGE = 9, 11
 _MOST_LINES: Final = 8
@@ -20,13 +19,12 @@ _BIG_PICTURE: Final = 400  # nodes; above, graphviz gets faster settings, as cur
 _QUICK: Final = "splines=polyline, nslimit=2, mclimit=0.5"
 
 
-def to_dot(sketch: Sketch, colouring: Colouring | None = None) -> str:
-    """Return the text that graphviz's ``dot`` draws; without a ``colouring``, colours are devices."""
-    chosen = colouring or Colouring(lambda node: node.device, colours_of(sketch))
-    return "\n".join(_document(sketch, chosen)) + "\n"
+def to_dot(sketch: Sketch) -> str:
+    """Return the text that graphviz's ``dot`` draws: colours are devices."""
+    return "\n".join(_document(sketch, colours_of(sketch))) + "\n"
 
 
-def _document(sketch: Sketch, colouring: Colouring) -> Iterator[str]:
+def _document(sketch: Sketch, colours: Mapping[str, str]) -> Iterator[str]:
     big = sum(1 for _ in sketch.whole.every_node()) > _BIG_PICTURE
     yield "digraph model {"
     yield (
@@ -39,9 +37,9 @@ def _document(sketch: Sketch, colouring: Colouring) -> Iterator[str]:
         f'  edge [fontname="{_FONT}", fontsize={_SMALL}, fontcolor="{_PALE}", color="{_LINE}", penwidth=0.9, '
         "arrowsize=0.6];"
     )
-    if len(colouring.colours) > 1:
-        yield from _legend(colouring.colours)
-    yield from _content(sketch.whole, colouring, 0)
+    if len(colours) > 1:
+        yield from _legend(colours)
+    yield from _content(sketch.whole, colours)
     for edge in sketch.edges:
         yield f"  {edge.source} -> {edge.target} {_edge(edge)};"
     yield "}"
@@ -55,9 +53,9 @@ def colours_of(sketch: Sketch) -> dict[str, str]:
     return {device: found.get(device, _HOST) for device in devices}
 
 
-def _content(box: Box, colouring: Colouring, depth: int) -> Iterator[str]:
+def _content(box: Box, colours: Mapping[str, str]) -> Iterator[str]:
     for node in box.nodes:
-        yield f"  {node.key} {_node(node, colouring)};"
+        yield f"  {node.key} {_node(node, colours)};"
     for inner in box.boxes:
         yield f"  subgraph cluster_{inner.key} {{"
         title = f"<B>{_safe(inner.title)}</B>" if inner.title else " "
@@ -68,21 +66,18 @@ def _content(box: Box, colouring: Colouring, depth: int) -> Iterator[str]:
         yield (
             f'    graph [label=<{title}>, {style}, fontsize={_LARGE - 1}, fontcolor="{_PALE}", labeljust=l, margin=10];'
         )
-        yield from _content(inner, colouring, depth + 1)
+        yield from _content(inner, colours)
         yield "  }"
 
 
-def _node(node: Node, colouring: Colouring) -> str:
+def _node(node: Node, colours: Mapping[str, str]) -> str:
     tooltip = f"tooltip={_quoted(node.tooltip or node.title)}"
     if node.kind is Kind.JOIN:
         return f'[shape=circle, label="", width=0.09, style=filled, fillcolor="{_LINE}", {tooltip}]'
     if node.kind is Kind.OPERATOR:
-        colour = colouring.colours.get(colouring.group(node), _HOST)
+        colour = colours.get(node.device, _HOST)
         style = f'shape=box, style="rounded,filled", fillcolor="{colour}", height=0.3, margin="0.1,0.05"'
-        mark = colouring.marks.get(node.key, "")
-        if mark:
-            style += f', color="{_MARK}", penwidth=3.5, class=marked'
-        return f"[{style}, label={_label(node, mark)}, {tooltip}]"
+        return f"[{style}, label={_label(node)}, {tooltip}]"
     label = _label(node)
     fill = "#fff7df" if node.kind is Kind.INPUT else "#eef6ea"
     return (
@@ -91,10 +86,9 @@ def _node(node: Node, colouring: Colouring) -> str:
     )
 
 
-def _label(node: Node, mark: str = "") -> str:
+def _label(node: Node) -> str:
     bold = node.kind is Kind.OPERATOR
-    rows = [f'<FONT COLOR="{_MARK}"><B>{_safe(mark)}</B></FONT>'] if mark else []
-    rows += [f"<B>{_safe(node.title)}</B>" if bold else _safe(node.title)]
+    rows = [f"<B>{_safe(node.title)}</B>" if bold else _safe(node.title)]
     shown = node.lines if len(node.lines) <= _MOST_LINES else (*node.lines[: _MOST_LINES - 1], "…")
     rows += [f'<FONT POINT-SIZE="{_SMALL}" COLOR="{_PALE}">{_safe(line)}</FONT>' for line in shown]
     cells = "".join(f"<TR><TD>{row}</TD></TR>" for row in rows)

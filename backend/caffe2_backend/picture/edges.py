@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Final
 
-from caffe2_backend.picture.sketch import Box, Edge, Kind, Node, Sketch, shortened
+from caffe2_backend.picture.sketch import Box, Edge, Kind, Node, Sketch, Type, shortened
 
 _LONGEST_LINE: Final = 34  # characters
 
@@ -37,18 +37,19 @@ class DrawnNet:
 class DrawnOperator:
     """An operator as it is drawn.
 
-    ``extents`` are the shapes of its outputs as text, empty if unknown; ``location`` is as in :class:`Node`.
+    ``types`` are those of its outputs; ``location`` and ``arguments`` are as in :class:`Node`.
     """
 
     type: str
     inputs: Sequence[str]
     outputs: Sequence[str]
-    extents: Sequence[str] = ()
+    types: Sequence[Type] = ()
     lines: tuple[str, ...] = ()
     name: str = ""
     device: str = ""
     bodies: tuple[DrawnNet, ...] = ()
     location: str = ""
+    arguments: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass
@@ -56,7 +57,7 @@ class _Origin:
     """The node that a blob comes from. Its first edge is labelled, further ones have the label as a tooltip."""
 
     key: str
-    extent: str = ""
+    type: Type = field(default_factory=Type)
     labelled: bool = False
 
 
@@ -87,10 +88,10 @@ class Flow:
     Args:
         title: of the picture.
         parameters: blobs that are drawn as lines of the operators that read them, with their shapes as text.
-        given: shapes of the net's inputs as text.
+        given: the types of the net's inputs.
     """
 
-    def __init__(self, title: str, parameters: Mapping[str, str], given: Mapping[str, str]) -> None:
+    def __init__(self, title: str, parameters: Mapping[str, str], given: Mapping[str, Type]) -> None:
         self.sketch = Sketch(title)
         self._parameters = parameters
         self._given = given
@@ -110,8 +111,8 @@ class Flow:
         ends = []
         for name in frame.flowing(net.outputs):
             origin = self._origin(frame, name)
-            ends.append(self._pill(frame.box, name, Kind.OUTPUT, net.result_notes.get(name, "")))
-            self._edge(origin, ends[-1], name, origin.extent)
+            ends.append(self._pill(frame.box, name, Kind.OUTPUT, net.result_notes.get(name, ""), origin.type))
+            self._edge(origin, ends[-1], name, origin.type.extent)
         return frame.begin, ends
 
     def _step(self, frame: _Frame, operator: DrawnOperator) -> None:
@@ -119,19 +120,20 @@ class Flow:
         names = frame.read_by(operator)
         for name in names:
             origin = self._origin(frame, name)
-            self._edge(origin, start, name, _label(name, origin.extent))
+            self._edge(origin, start, name, _label(name, origin.type.extent))
         if not names:
             frame.begin.append(start)
-        for name, extent in zip(operator.outputs, operator.extents or [""] * len(operator.outputs), strict=True):
+        for name, known in zip(operator.outputs, operator.types or [Type()] * len(operator.outputs), strict=True):
             frame.parameters.discard(name)
-            frame.origins[name] = _Origin(end, extent)
+            frame.origins[name] = _Origin(end, known)
 
     def _origin(self, frame: _Frame, name: str) -> _Origin:
         """Return the origin of a blob; one that no operator has written yet is an input."""
         if name not in frame.origins:
-            key = self._pill(frame.box, name, Kind.INPUT, frame.net.notes.get(name, ""))
+            known = self._given.get(name, Type())
+            key = self._pill(frame.box, name, Kind.INPUT, frame.net.notes.get(name, ""), known)
             frame.begin.append(key)
-            frame.origins[name] = _Origin(key, labelled=True)
+            frame.origins[name] = _Origin(key, known, labelled=True)
         return frame.origins[name]
 
     def _operator(self, frame: _Frame, operator: DrawnOperator) -> tuple[str, str]:
@@ -141,7 +143,8 @@ class Flow:
         lines = (*operator.lines, *_parameter_lines({name: self._parameters[name] for name in weights}))
         node = Node(
             self._key(), operator.type, lines=lines, tooltip=_story(operator), device=operator.device,
-            outputs=tuple(operator.outputs), location=operator.location,
+            outputs=tuple(operator.outputs), types=tuple(operator.types), location=operator.location,
+            name=operator.name, inputs=tuple(operator.inputs), arguments=operator.arguments,
         )  # fmt: skip
         if not operator.bodies:
             frame.box.nodes.append(node)
@@ -158,16 +161,17 @@ class Flow:
             self.sketch.edges.extend(Edge(key, join.key, data=False) for key in ends or begin[-1:])
         return node.key, join.key
 
-    def _pill(self, box: Box, name: str, kind: Kind, note: str) -> str:
-        lines = tuple(line for line in (note, self._given.get(name, "") if kind is Kind.INPUT else "") if line)
-        node = Node(self._key(), shortened(name), kind, lines, tooltip=name)
+    def _pill(self, box: Box, name: str, kind: Kind, note: str, known: Type) -> str:
+        lines = tuple(line for line in (note, known.extent if kind is Kind.INPUT else "") if line)
+        node = Node(self._key(), shortened(name), kind, lines, tooltip=name, types=(known,))
         box.nodes.append(node)
         return node.key
 
     def _edge(self, origin: _Origin, target: str, name: str, label: str) -> None:
         shown = "" if origin.labelled else label
         origin.labelled = True
-        self.sketch.edges.append(Edge(origin.key, target, shown, f"{name}  {origin.extent}".strip()))
+        tooltip = f"{name}  {origin.type.extent}".strip()
+        self.sketch.edges.append(Edge(origin.key, target, shown, tooltip, blob=name))
 
     def _key(self) -> str:
         return f"n{next(self._keys)}"

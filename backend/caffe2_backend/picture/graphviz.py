@@ -9,7 +9,7 @@ from typing import Final
 from caffe2_backend.picture.caffe2 import sketch_model
 from caffe2_backend.picture.dot import to_dot
 from caffe2_backend.picture.onnx_model import sketch_onnx
-from caffe2_backend.picture.sketch import Colouring, Sketch
+from caffe2_backend.picture.sketch import Sketch
 from caffe2_bridge.diagnostics import BridgeError
 from caffe2_bridge.model import Model
 from caffe2_bridge.storage import AnyPath
@@ -31,8 +31,8 @@ def draw(model: Model | AnyPath, target: AnyPath) -> None:
         file.write(svg)
 
 
-def render(sketch: Sketch, colouring: Colouring | None = None) -> bytes:
-    """Return a sketch as SVG; without a ``colouring``, colours are devices.
+def render(sketch: Sketch) -> bytes:
+    """Return a sketch as SVG, colours are devices.
 
     Raises BridgeError where graphviz is not installed, or takes longer than five minutes.
     """
@@ -42,7 +42,7 @@ def render(sketch: Sketch, colouring: Colouring | None = None) -> bytes:
             "pictures are drawn by graphviz, and its program 'dot' is not on the path: "
             "install it (apt install graphviz, brew install graphviz, or graphviz.org)"
         )
-    text = to_dot(sketch, colouring).encode()
+    text = to_dot(sketch).encode()
     try:
         done = subprocess.run([dot, "-Tsvg"], input=text, capture_output=True, timeout=_SECONDS, check=False)  # noqa: S603 - found on the path, its input is text
     except subprocess.TimeoutExpired:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 import onnx
+import onnx_ir as ir
 
 from caffe2_backend.admission import load_graph
 from caffe2_backend.picture.edges import DrawnNet, DrawnOperator, Flow
-from caffe2_backend.picture.sketch import Sketch, extent, shortened
+from caffe2_backend.picture.shape_labels import dtype_text
+from caffe2_backend.picture.sketch import LONGEST_TEXT, MOST_ITEMS, Sketch, Type, extent, listed, shortened
 from caffe2_bridge.diagnostics import NetFormatError
 from caffe2_bridge.storage import AnyPath
 from caffe2_frontend.interop.inference.shape_inference import infer_shapes
@@ -28,6 +30,7 @@ _SHOWN: Final = (
     "hidden_size",
     "mode",
 )
+_DTYPES: Final = frozenset(kind.value for kind in ir.DataType if kind.value)
 _MAX_ATTRIBUTES: Final = 4
 _MAX_ITEMS: Final = 6
 _SHAPE_BYTES: Final = 1024  # larger tensors say nothing of shapes, and need not go through the inference
@@ -46,15 +49,23 @@ def read_onnx(path: AnyPath) -> onnx.ModelProto:
 
 def sketch_onnx(path: AnyPath) -> Sketch:
     """Return a picture of the model in a file; its weights and constants are lines of the nodes that read them."""
-    model = read_onnx(path)
+    return sketch_graph(read_onnx(path))
+
+
+def sketch_graph(model: onnx.ModelProto, weights: Collection[str] = ()) -> Sketch:
+    """Return a picture of a model, which is changed; inputs that are ``weights`` are drawn as its initializers."""
     graph = model.graph
     constants = dict(_constants(graph))
-    title = f"{graph.name or 'graph'}: {len(graph.node)} nodes, {len(graph.initializer)} weights"
+    for value in graph.input:
+        if value.name in weights:
+            constants[value.name] = " ".join(filter(None, _type(value.type.tensor_type))).removesuffix(" float32")
+    count = sum(1 for value in graph.input if value.name in weights) + len(graph.initializer)
+    title = f"{graph.name or 'graph'}: {len(graph.node)} nodes, {count} weights"
     inputs = [value.name for value in graph.input if value.name not in constants]
-    extents = _extents(model)
-    flow = Flow(title, constants, extents)
+    types = _types(model)
+    flow = Flow(title, constants, types)
     flow.draw(
-        DrawnNet(graph.name, tuple(_operators(graph.node, extents)), inputs, [value.name for value in graph.output])
+        DrawnNet(graph.name, tuple(_operators(graph.node, types)), inputs, [value.name for value in graph.output])
     )
     return flow.sketch
 
@@ -95,8 +106,8 @@ def _size(tensor: onnx.TensorProto) -> str:
     return extent(tuple(tensor.dims)) + ("" if kind == "float" else f" {kind}")
 
 
-def _extents(model: onnx.ModelProto) -> dict[str, str]:
-    """Return the extents of values by name: those that the model states, and those that ONNX's inference finds.
+def _types(model: onnx.ModelProto) -> dict[str, Type]:
+    """Return the types of values by name: those that the model states, and those that ONNX's inference finds.
 
     The model's weights are dropped: what they hold says nothing of shapes, unless they are small.
     """
@@ -118,35 +129,39 @@ def _extents(model: onnx.ModelProto) -> dict[str, str]:
     except onnx.shape_inference.InferenceError:  # a picture needs no shapes: a checker reports the error
         inferred = model
     return {
-        value.name: _extent(value.type.tensor_type)
+        value.name: _type(value.type.tensor_type)
         for part in every_graph(inferred.graph)
         for value in (*part.input, *part.value_info, *part.output)
         if value.type.HasField("tensor_type")
     }
 
 
-def _extent(tensor: onnx.TypeProto.Tensor) -> str:
+def _type(tensor: onnx.TypeProto.Tensor) -> Type:
+    dtype = dtype_text(ir.DataType(tensor.elem_type)) if tensor.elem_type in _DTYPES else ""
     if not tensor.HasField("shape"):
-        return ""
-    return extent(tuple(_dim(dim) for dim in tensor.shape.dim))
+        return Type("", dtype)
+    return Type(extent(tuple(_dim(dim) for dim in tensor.shape.dim)), dtype)
 
 
 def _dim(dim: onnx.TensorShapeProto.Dimension) -> int | str | None:
     return dim.dim_value if dim.HasField("dim_value") else dim.dim_param
 
 
-def _operators(nodes: Sequence[onnx.NodeProto], extents: Mapping[str, str]) -> Iterator[DrawnOperator]:
+def _operators(nodes: Sequence[onnx.NodeProto], types: Mapping[str, Type]) -> Iterator[DrawnOperator]:
     for node in nodes:
         if not _is_constant(node):
             yield DrawnOperator(
                 node.op_type,
                 node.input,
                 node.output,
-                [extents.get(name, "") for name in node.output],
+                [types.get(name, Type()) for name in node.output],
                 _attributes(node),
                 node.name,
-                bodies=tuple(_bodies(node, extents)),
+                bodies=tuple(_bodies(node, types)),
                 location=location_of(node),
+                arguments=tuple(
+                    (each.name, _whole_text(each)) for each in node.attribute if each.type != onnx.AttributeProto.GRAPH
+                ),
             )
 
 
@@ -166,11 +181,26 @@ def _text(attribute: onnx.AttributeProto) -> str:
     return str(list(attribute.ints)) if 0 < len(attribute.ints) <= _MAX_ITEMS else ""
 
 
-def _bodies(node: onnx.NodeProto, extents: Mapping[str, str]) -> Iterator[DrawnNet]:
+def _whole_text(attribute: onnx.AttributeProto) -> str:
+    """Return the value of any attribute but a graph."""
+    kinds = onnx.AttributeProto
+    if attribute.type == kinds.TENSOR:
+        return _size(attribute.t)
+    if attribute.type == kinds.STRING:
+        return shortened(attribute.s[:LONGEST_TEXT].decode("utf-8", "replace"), LONGEST_TEXT)
+    if attribute.type == kinds.STRINGS:
+        texts = [shortened(text.decode("utf-8", "replace")) for text in attribute.strings[:MOST_ITEMS]]
+        return listed(texts, len(attribute.strings))
+    if attribute.type == kinds.FLOATS:
+        return listed([f"{number:g}" for number in attribute.floats[:MOST_ITEMS]], len(attribute.floats))
+    return _text(attribute) or listed(map(str, attribute.ints[:MOST_ITEMS]), len(attribute.ints))
+
+
+def _bodies(node: onnx.NodeProto, types: Mapping[str, Type]) -> Iterator[DrawnNet]:
     for attribute in node.attribute:
         if attribute.type == onnx.AttributeProto.GRAPH:
             graph = attribute.g
             inputs = [value.name for value in graph.input]
             yield DrawnNet(
-                attribute.name, tuple(_operators(graph.node, extents)), inputs, [value.name for value in graph.output]
+                attribute.name, tuple(_operators(graph.node, types)), inputs, [value.name for value in graph.output]
             )

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
+
+
+class Type(NamedTuple):
+    """What is known of a blob as text: its shape, and its element type; empty if unknown."""
+
+    extent: str = ""
+    dtype: str = ""
 
 
 class Kind(StrEnum):
@@ -24,7 +31,11 @@ class Node:
 
     Attributes:
         outputs: the blobs that an operator writes.
+        types: of the outputs; of a net's input or output, its own.
         location: of an operator, as diagnostics and divergences spell it.
+        name: of an operator.
+        inputs: the blobs that an operator lists as inputs.
+        arguments: all arguments of an operator, as text.
     """
 
     key: str
@@ -34,7 +45,11 @@ class Node:
     tooltip: str = ""
     device: str = ""
     outputs: tuple[str, ...] = ()
+    types: tuple[Type, ...] = ()
     location: str = ""
+    name: str = ""
+    inputs: tuple[str, ...] = ()
+    arguments: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -46,6 +61,7 @@ class Edge:
     label: str = ""
     tooltip: str = ""
     data: bool = True
+    blob: str = ""
 
 
 @dataclass
@@ -100,6 +116,9 @@ class Colouring:
     marks: Mapping[str, str] = field(default_factory=dict)
 
 
+# Of arguments and attributes.
+MOST_ITEMS: Final = 32
+LONGEST_TEXT: Final = 200
 _LONGEST: Final = 30
 # Generated names of unknown dims, shown as "?".
 _NAMELESS: Final = re.compile(r".*_dim_\d+|unk__\d+")
@@ -130,3 +149,9 @@ def size_text(size: int) -> str:
             break
         amount, unit = amount / 1000, larger
     return f"{amount:.3g} {unit}"
+
+
+def listed(texts: Iterable[str], count: int) -> str:
+    """Return the first items of a list as text, and how many there are if these are not all."""
+    shown = list(texts)
+    return f"[{', '.join(shown)}{f', … {count} in all' if count > len(shown) else ''}]"

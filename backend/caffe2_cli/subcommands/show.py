@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
+from caffe2_bridge import Profile
 from caffe2_bridge.storage import AnyPath
 from caffe2_cli import options
 from caffe2_cli.command import Outcome, command
@@ -16,20 +19,36 @@ from caffe2_cli.output.tables import print_table
 
 @command(example="caffe2-bridge show models/char_rnn", schema=1, codes={YES: "It is shown."})
 @options.model
+@click.option("--html", type=options.OUTPUT, help="Write an interactive picture into this file instead.")
 @click.option("--svg", type=options.OUTPUT, help="Draw the net into this file instead (needs graphviz).")
-def show(model: ModelSource, svg: AnyPath | None) -> Outcome:
+@options.inputs
+@click.option("--profile", type=options.LOCATION, help="With --html: times of operators, from the command profile.")
+def show(
+    model: ModelSource, html: AnyPath | None, svg: AnyPath | None, inputs: dict[str, Any], profile: AnyPath | None
+) -> Outcome:
     """Summarize MODEL: inputs, outputs, operators, parameters and their sizes. Or draw it."""
     from caffe2_cli.output.summary import summarize
 
     read = model.read()
-    if svg is None:
+    if (inputs or profile is not None) and (html is None or model.is_onnx):
+        raise click.UsageError("--input and --profile need --html and a Caffe2 model")
+    if svg is None and html is None:
         summary = summarize(read)
         for table in summary.tables():
             print_table(table)
         return Outcome(summary.to_dict())
-    from caffe2_backend.picture import draw
-
     with progress("drawing"):
-        draw(read, svg)
-    say_files([svg])
-    return Outcome({"files": [str(svg)]})
+        if html is not None:
+            from caffe2_backend.picture import picture_html
+            from caffe2_frontend.interop.files.onnx_files import replacing
+
+            text = picture_html(read, inputs=inputs, profile=None if profile is None else Profile.read(profile))
+            with replacing(html) as file:
+                file.write(text.encode())
+        if svg is not None:
+            from caffe2_backend.picture import draw
+
+            draw(read, svg)
+    written = [path for path in (html, svg) if path is not None]
+    say_files(written)
+    return Outcome({"files": [str(path) for path in written]})

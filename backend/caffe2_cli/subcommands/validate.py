@@ -76,17 +76,17 @@ def validate(
     if report is not None:
         from caffe2_validation.render.page import write_page
 
-        write_page(result, report, _picture(model.path if model.is_onnx else read, result))
+        write_page(result, report, _picture(model.path if model.is_onnx else read, result, inputs))
     print_report(result)
     print_circumstances(result)
     return Outcome(result.to_dict(), result.exit_code)
 
 
-def _picture(model: Any, result: Any) -> str:
+def _picture(model: Any, result: Any, inputs: dict[str, Any]) -> str:
     from caffe2_validation.render.picture import error_picture
 
     try:
-        return error_picture(model, result)
-    except BridgeError as error:  # without graphviz the page has no picture
+        return error_picture(model, result, inputs=inputs)
+    except BridgeError as error:  # of a file that cannot be read there is no picture
         message("note", f"the page has no picture of the net: {error}")
         return ""

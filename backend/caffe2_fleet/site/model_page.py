@@ -39,7 +39,7 @@ def write_model_page(
     target = out / result.page
     target.parent.mkdir(parents=True, exist_ok=True)
     home = "../" * (len(PurePosixPath(result.page).parts) - 1) + "index.html"
-    picture = _picture(model, report or ValidationReport(result.model, "", (), ()))
+    picture = _picture(model, report or ValidationReport(result.model, "", (), ()), result.findings)
     if report is None or result.verdict == "not exported":  # a page of the report would have the report's verdict
         text = failure_page(result, home, picture)
     else:
@@ -49,12 +49,12 @@ def write_model_page(
         file.write(text.encode())
 
 
-def _picture(model: Model | AnyPath | None, report: ValidationReport) -> str:
+def _picture(model: Model | AnyPath | None, report: ValidationReport, findings: Sequence[Mapping[str, Any]]) -> str:
     if model is None:
         return ""
     try:
-        return error_picture(model, report)
-    except BridgeError:  # without graphviz the page has no picture
+        return error_picture(model, report, findings)
+    except BridgeError:  # of a file that cannot be read there is no picture
         return ""
 
 
@@ -69,7 +69,7 @@ def failure_page(result: ModelResult, home: str, picture: str = "") -> str:
         reason="<br>".join(map(escape, (result.reason, *result.notes))),
         counts=f"{result.operators} operators, {result.body_operators} in bodies; {result.seconds:.1f} s",
         findings=_findings(result.findings),
-        picture=f'<h2>The net</h2><div class="picture">{picture}</div>' if picture else "",
+        picture=f"<h2>The net</h2>{picture}" if picture else "",
     )
 
 

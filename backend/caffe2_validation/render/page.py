@@ -32,7 +32,7 @@ def page(report: ValidationReport, picture: str = "", home: str = "") -> str:
 
     Args:
         report: the report.
-        picture: of the model, an svg element.
+        picture: of the model, from :func:`error_picture`.
         home: the address of the index page that leads here; empty if there is none.
     """
     sides = [side for side in report.sides if side != report.reference]
@@ -56,7 +56,7 @@ def page(report: ValidationReport, picture: str = "", home: str = "") -> str:
         legend="".join(f'<span class="{c}"><span class="key"></span></span>{escape(s)}' for s, c in colours.items()),
         depth=depth_plot(report.results, colours),
         histograms="".join(map(histogram, worst_results(report.results))) or '<p class="dim">Nothing differs.</p>',
-        picture=f'<h2>The net</h2><div class="picture">{picture}</div>' if picture else "",
+        picture=f"<h2>The net</h2>{picture}" if picture else "",
         circumstances=circumstances(report),
         home=f' <a href="{escape(home)}">all models</a>' if home else "",
     )
@@ -81,7 +81,7 @@ def _divergence(found: Divergence, *, drawn: bool) -> str:
     equally = "".join(f" or <code>{escape(place)}</code>" for place in found.equally)
     cause = f"<br>{escape(found.cause)}" if found.cause else ""
     folder = f"<p class='dim'>Repro: <code>{escape(found.folder)}</code></p>" if found.folder else ""
-    jump = "<p><button class='to-picture'>show it in the net</button></p>" if drawn else ""
+    jump = "<p><button class='to-picture' data-to-picture>show it in the net</button></p>" if drawn else ""
     return (
         f"<div class='card divergence'><b class='disagree'>First to disagree</b> ({escape(found.side)}, "
         f"{escape(found.case)})<br><code>{escape(found.operator)}</code>{equally}{step}, "

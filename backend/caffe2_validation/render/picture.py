@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from typing import Final
+from dataclasses import replace
+from typing import Any, Final
 
-from caffe2_backend.picture import Colouring, Kind, Sketch, render, sketch_model, sketch_onnx
+from caffe2_backend.picture import Colouring, Kind, Sketch, picture_element, picture_of
 from caffe2_bridge.model import Model
 from caffe2_bridge.storage import AnyPath
 from caffe2_validation.render.marks import FIRST, marks_of
@@ -37,18 +37,24 @@ _GOOD: Final = frozenset([_EQUAL, _CLOSE, _AGREES])
 _SMALL: Final = 1e-6
 
 
-def error_picture(model: Model | AnyPath, report: ValidationReport) -> str:
-    """Return a Caffe2 model, or the ONNX model in a file, as an SVG element to be put into a page.
+def error_picture(
+    model: Model | AnyPath,
+    report: ValidationReport,
+    findings: Iterable[Mapping[str, Any]] | None = None,
+    inputs: Mapping[str, Any] | None = None,
+) -> str:
+    """Return the interactive picture of a Caffe2 model, or of the ONNX model in a file, to be put into a page.
 
     An operator outside of bodies has the colour of the worst of the blobs that it writes, over all cases and runtimes;
     one that no runtime gave for comparison has a pale green if all that is computed from it agrees. The operators that
-    the report names are marked.
-    Raises BridgeError where graphviz is not installed, or cannot draw it.
+    the report names are marked. ``findings`` are the diagnostics to show, by default those of the export of the model
+    with these ``inputs``. Raises BridgeError if the model cannot be read.
     """
-    sketch = sketch_model(model) if isinstance(model, Model) else sketch_onnx(model)
-    svg = render(sketch, colouring(sketch, report)).decode()
-    # In a page an svg element needs no namespace and no XML head, and none may look like an address.
-    return re.sub(r' xmlns(:\w+)?="[^"]*"', "", svg[svg.index("<svg") :], count=2)
+    picture = picture_of(model, inputs=inputs, findings=findings)
+    if report.results or report.divergences:
+        sides = (replace(side, colouring=colouring(side.sketch, report)) for side in picture.sides)
+        picture = replace(picture, sides=tuple(sides))
+    return picture_element(picture)
 
 
 def colouring(sketch: Sketch, report: ValidationReport) -> Colouring:

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import os
 import re
-import shutil
-import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, replace
@@ -16,6 +12,7 @@ from typing import Any
 
 import onnx
 import pytest
+from support.browser import Browser, opened_browser
 from support.paths import MODELS
 from support.validation.faults import with_weight
 
@@ -28,8 +25,6 @@ from caffe2_frontend import to_onnx
 from caffe2_validation import ValidationOptions, ValidationReport, validate
 from caffe2_validation.render.page import page, write_page
 from caffe2_validation.render.picture import colouring, error_picture
-
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 
 
 @pytest.fixture(scope="module")
@@ -65,90 +60,18 @@ def test_operators_are_coloured_by_their_worst_blob(report: ValidationReport) ->
     assert groups["Sigmoid" if "Sigmoid" in groups else "LSTMUnit"] == "not compared"  # in the step net
 
 
-@pytest.mark.skipif(shutil.which("dot") is None, reason="graphviz is not installed")
 def test_the_picture_is_part_of_the_page_and_needs_no_network(report: ValidationReport, tmp_path: Path) -> None:
     text = page(report, error_picture(load(MODELS / "lstm"), report))
-    assert not re.search(r"(src|href)\s*=|url\(|@import|https?:", text)
-    assert text.count("<svg") == page(report).count("<svg") + 1
-    assert "#f3a297" in text.partition("<h2>The net</h2>")[2]
+    assert not re.search(r"(src|href)\s*=\s*[\"']|url\(|@import|https?:", text)
+    assert text.count("<div data-picture") == 1
     onnx.save(to_onnx(load(MODELS / "lstm")), tmp_path / "lstm.onnx")
-    exported = error_picture(tmp_path / "lstm.onnx", report)
-    assert exported.startswith("<svg")
-    assert "Scan" in exported
-
-
-class Browser:
-    """Chromium over its debugging pipe: messages are JSON, each ended by a zero byte."""
-
-    def __init__(self, profile: Path) -> None:
-        assert CHROMIUM is not None
-        theirs_in, self._out = os.pipe()
-        self._in, theirs_out = os.pipe()
-        command = [
-            "bash", "-c", f'exec "$0" "$@" 3<&{theirs_in} 4>&{theirs_out}', CHROMIUM, "--headless=new", "--no-sandbox",
-            "--disable-gpu", "--remote-debugging-pipe", f"--user-data-dir={profile}", "about:blank",
-        ]  # fmt: skip
-        self.process = subprocess.Popen(  # noqa: S603 - the browser of this machine
-            command, pass_fds=(theirs_in, theirs_out), stderr=subprocess.DEVNULL
-        )
-        os.close(theirs_in)
-        os.close(theirs_out)
-        self._rest, self._id, self._session = b"", 0, ""
-        target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-
-    def call(self, method: str, **params: Any) -> Any:
-        self._id += 1
-        message = {"id": self._id, "method": method, "params": params}
-        if self._session:
-            message["sessionId"] = self._session
-        os.write(self._out, json.dumps(message).encode() + b"\0")
-        while True:
-            while b"\0" not in self._rest:
-                part = os.read(self._in, 1 << 16)
-                assert part, "chromium ended"
-                self._rest += part
-            text, _, self._rest = self._rest.partition(b"\0")
-            answer = json.loads(text)
-            if answer.get("id") == self._id:
-                assert "error" not in answer, answer
-                return answer["result"]
-
-    def js(self, code: str) -> Any:
-        result = self.call("Runtime.evaluate", expression=code, awaitPromise=True, returnByValue=True)
-        assert "exceptionDetails" not in result, result
-        return result["result"].get("value")
-
-    def open(self, path: Path, width: int, *, dark: bool) -> None:
-        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
-        self.call("Emulation.setDeviceMetricsOverride", **size)
-        scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
-        self.call("Emulation.setEmulatedMedia", features=scheme)
-        self.call("Page.enable")
-        self.call("Page.navigate", url=path.as_uri())
-        self.js("new Promise(done => document.readyState === 'complete' ? done() : addEventListener('load', done))")
-        self.js(
-            "new Promise(done => { const wait = () =>"
-            " document.querySelector('#verdict, #models') ? done() : setTimeout(wait, 20); wait(); })"
-        )
-
-    def picture(self) -> bytes:
-        return base64.b64decode(self.call("Page.captureScreenshot", captureBeyondViewport=True)["data"])
-
-    def close(self) -> None:
-        self.process.terminate()
-        self.process.wait()
-        os.close(self._in)
-        os.close(self._out)
+    assert error_picture(tmp_path / "lstm.onnx", report).startswith("<div data-picture")
 
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    if CHROMIUM is None:
-        pytest.skip("chromium is not installed")
-    found = Browser(tmp_path_factory.mktemp("profile"))
-    yield found
-    found.close()
+    with opened_browser(tmp_path_factory.mktemp("profile")) as found:
+        yield found
 
 
 @pytest.fixture(scope="module")
@@ -202,7 +125,6 @@ def test_no_column_is_cut_at_1280_pixels(browser: Browser, report: ValidationRep
     assert browser.js("document.querySelector('#results').getBoundingClientRect().right") <= 1280
 
 
-@pytest.mark.skipif(shutil.which("dot") is None, reason="graphviz is not installed")
 def test_the_page_opens_at_the_operator_that_is_named(
     browser: Browser, report: ValidationReport, tmp_path: Path
 ) -> None:
@@ -211,12 +133,17 @@ def test_the_page_opens_at_the_operator_that_is_named(
     found = replace(report, divergences=(named,))
     write_page(found, tmp_path / "deep.html", error_picture(Model.of(chain), found))
     browser.open(tmp_path / "deep.html", 1280, dark=False)
-    inside = "(() => { const [a, b] = ['.marked', '.picture'].map(s => document.querySelector(s)"
-    inside += ".getBoundingClientRect()); return a.top >= b.top && a.bottom <= b.bottom; })()"
-    assert browser.js(inside)
-    assert "first to disagree" in browser.js("document.querySelector('.marked').textContent")
+    browser.wait("document.querySelector('[data-ready]')")
+    pane = "document.querySelector('[data-picture]').app.panes[0]"
+    marked = f"{pane}.side.nodes.find(node => node.mark)"
+    assert browser.js(f"{marked}.mark") == "first to disagree"
+    assert browser.js(f"{marked}.location") == "n[50] Relu"
+    assert browser.js("document.querySelector('.picture-legend').textContent").startswith("equal")
     browser.js("document.querySelector('.to-picture').click()")
-    assert browser.js("Math.abs(document.querySelector('.picture').getBoundingClientRect().top) < 900")
+    browser.wait("document.querySelector('[data-picture]').getBoundingClientRect().top < 300")
+    inside = f"(() => {{ const p = {pane}, [x, y] = p.place({marked}), box = p.canvas.getBoundingClientRect();"
+    inside += "return x > box.left && x < box.right && y > box.top && y < box.bottom; })()"
+    assert browser.js(inside)
 
 
 def batch_summary() -> dict[str, Any]:

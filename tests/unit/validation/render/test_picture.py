@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from conformance.recording import operator
 
-from caffe2_backend.picture import Kind, Sketch, sketch_model, to_dot
+from caffe2_backend.picture import Kind, Picture, Side, Sketch, picture_data, sketch_model
 from caffe2_bridge.model import Model
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_validation.render.picture import colouring
@@ -77,10 +77,9 @@ def test_the_operator_that_a_diagnosis_names_is_marked() -> None:
     assert marks(found) == {inside: "first to disagree"}
     assert groups(found)[inside] == "disagrees"
     sketch = sketch_model(Model.of(NET))
-    (line,) = (line for line in to_dot(sketch, colouring(sketch, found)).splitlines() if "class=marked" in line)
-    assert "Tanh" in line
-    assert "first to disagree" in line
-    assert "penwidth=3.5" in line
+    (side,) = picture_data(Picture((Side("Caffe2", sketch, colouring=colouring(sketch, found)),)))["sides"]
+    marked = [node for node in side["net"]["nodes"][-2]["bodies"][0]["nodes"] if "mark" in node]
+    assert [(node["t"], node["mark"], node["group"]) for node in marked] == [("Tanh", "first to disagree", "disagrees")]
 
 
 def test_other_operators_that_it_names_and_suspects() -> None:
