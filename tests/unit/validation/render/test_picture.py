@@ -78,7 +78,8 @@ def test_the_operator_that_a_diagnosis_names_is_marked() -> None:
     assert groups(found)[inside] == "disagrees"
     sketch = sketch_model(Model.of(NET))
     (side,) = picture_data(Picture((Side("Caffe2", sketch, colouring=colouring(sketch, found)),)))["sides"]
-    marked = [node for node in side["net"]["nodes"][-2]["bodies"][0]["nodes"] if "mark" in node]
+    (body,) = (node["bodies"][0] for node in side["net"]["nodes"] if "bodies" in node)
+    marked = [node for node in body["nodes"] if "mark" in node]
     assert [(node["t"], node["mark"], node["group"]) for node in marked] == [("Tanh", "first to disagree", "disagrees")]
 
 
