@@ -15,7 +15,15 @@ from support.paths import ROOT
 MAXIMUM_BYTES: Final = 2 << 20
 PACKAGES: Final = tuple(str(folder.relative_to(ROOT)) for folder in _FOLDERS.values())
 # Beside the packages, in an sdist.
-_PAGES: Final = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE", "pyproject.toml")
+_PAGES: Final = (
+    "README.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "LICENSE",
+    "pyproject.toml",
+    "hatch_build.py",
+)
 _OF_TOOLS: Final = {".gitignore", "PKG-INFO"}  # what hatchling adds to an sdist
 _OF_WHEELS: Final = {"METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE"}  # in the .dist-info
 

@@ -35,6 +35,8 @@ def test_faults_of_a_wheel() -> None:
 
 
 def test_faults_of_an_sdist() -> None:
-    names = tracked_files(*PACKAGES, "docs", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE")
+    names = tracked_files(
+        *PACKAGES, "docs", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE", "hatch_build.py"
+    )
     files = dict.fromkeys([*names, "README.md", "PKG-INFO", ".gitignore", "tests/golden/README.md"], 1)
     assert sdist_faults(files) == ["missing: pyproject.toml", "unexpected: tests/golden/README.md"]
