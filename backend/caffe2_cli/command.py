@@ -29,7 +29,8 @@ SECTIONS: Final[Mapping[str, Sequence[str]]] = {
     "Comparison": ("--every-blob", "--matrix", "--lockstep", "--rtol", "--atol"),
     "Options": (),
     "Results": (
-        "--out", "--format", "--external-data", "--html", "--profile", "--svg", "--repro", "--report", "--verify", "--json",
+        "--out", "--format", "--external-data", "--html", "--profile", "--svg", "--repro", "--report", "--verify",
+        "--json",
     ),
     "General": ("--quiet", "--verbose", "--color", "--help"),
 }  # fmt: skip
