@@ -15,13 +15,15 @@ from caffe2_backend.passes.describe_registered import describe_registered
 from caffe2_backend.restore.restored_nodes import reserved_names
 from caffe2_backend.state import Import
 from caffe2_bridge.passes import InPlacePass
-from caffe2_frontend.interop.bodies import all_nodes
+from caffe2_frontend.interop.bodies import all_nodes, has_bodies
 from caffe2_frontend.interop.domains import is_standard
 from caffe2_frontend.interop.files.strip_weights import drop_generated_dim_names, without_weights
 from caffe2_frontend.interop.inference.shape_inference import infer_shapes
 from caffe2_frontend.interop.input_defaults import SEPARATE_INITIALIZERS
 
 logger = logging.getLogger(__name__)
+
+_INFERRED: Final = "caffe2_bridge.inferred"
 
 
 class InlineFunctions(InPlacePass[Import]):
@@ -82,6 +84,33 @@ def infer(model: ir.Model) -> None:
 
 
 def _infer(model: ir.Model) -> None:
+    """Infer once, unless nothing has changed since that was done: a model without bodies is inferred in one go."""
+    facts = _facts(model)
+    if facts is not None and model.meta.get(_INFERRED) == facts:
+        return
+    _infer_again(model)
+    model.meta[_INFERRED] = _facts(model)
+
+
+def _facts(model: ir.Model) -> list[object] | None:
+    """Return what inference depends on, None for a model with bodies."""
+    found: list[object] = [value.const_value for value in model.graph.initializers.values()]
+    for value in (*model.graph.inputs, *model.graph.initializers.values(), *model.graph.outputs):
+        found += _known_of(value)
+    for node in model.graph:
+        if node.attributes and has_bodies(node):
+            return None
+        found += (node, *node.inputs, *node.attributes.values())
+        for value in node.outputs:
+            found += _known_of(value)
+    return found
+
+
+def _known_of(value: ir.Value) -> tuple[object, ...]:
+    return value, value.name, value.type, None if value.shape is None else tuple(value.shape)
+
+
+def _infer_again(model: ir.Model) -> None:
     _describe_results(model)
     proto = without_weights(model, metadata=False)
     _show_constants(proto.graph, {tensor.name: tensor for tensor in proto.graph.initializer})
