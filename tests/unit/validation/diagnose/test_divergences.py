@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from support.paths import MODELS
+from support.share import share
 from support.validation.faults import Fault, case_of, every_fault, with_weight
 
 from caffe2_bridge import Model, load
@@ -17,6 +18,10 @@ from caffe2_validation.runtimes import find_runtime
 from caffe2_validation.sides import Side
 
 FAULTS = every_fault()
+EXPORTED = share(
+    [fault for fault in FAULTS if fault.name.startswith(("weight", "gates"))], 3, name=lambda fault: fault.name,
+    group=lambda fault: fault.name.split()[0],
+)  # fmt: skip
 
 
 def sides(fault: Fault, net: str = "workspace") -> tuple[Side, Side]:
@@ -75,7 +80,7 @@ def test_an_export_of_a_bad_net_names_the_place_in_the_good_one() -> None:
     assert report.divergences[0].blob.endswith("i2h")
 
 
-@pytest.mark.parametrize("fault", [f for f in FAULTS if f.name.startswith(("weight", "gates"))], ids=lambda f: f.name)
+@pytest.mark.parametrize("fault", EXPORTED, ids=lambda f: f.name)
 def test_between_a_net_and_an_export_the_operator_is_named_too(fault: Fault) -> None:
     runtime, other = find_runtime("workspace"), find_runtime("onnxruntime-cpu")
     export = Forms(fault.bad, export={"recurrent": "scan"}).graph

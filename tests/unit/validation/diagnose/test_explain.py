@@ -82,6 +82,7 @@ def test_further_nodes() -> None:
 @pytest.mark.parametrize(("group", "every"), [("a node of each", 4), ("fused attributes", 3), ("cell arguments", 4)])
 def test_the_model_may_come_from_another_tool(group: str, every: int) -> None:
     faults = list(islice(GROUPS[group](), 0, None, every))
+    faults = share(faults, 2, name=lambda fault: fault.name, group=lambda fault: fault.places)
     assert [text for fault in faults if (text := miss(fault, look(fault, renamed(fault.export))))] == []
 
 
