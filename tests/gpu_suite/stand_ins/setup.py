@@ -50,6 +50,11 @@ def make_emulated_cuda(folder: Path, wheel_folder: Path | None) -> Made:
 def make_webgpu(folder: Path, wheel_folder: Path | None) -> Made:
     """Unpack onnxruntime's WebGPU provider, and a software GPU. Raises WheelError if that cannot be done."""
     _require_programs("unshare")
+    mapped = [] if os.geteuid() == 0 else ["--map-root-user"]
+    prefix = ["unshare", "--mount", *mapped, str(FOLDER / "webgpu" / "one_gpu.sh")]
+    tried = subprocess.run([*prefix, "true"], capture_output=True, text=True, check=False)  # noqa: S603 - our own script
+    if tried.returncode:
+        raise WheelError(f"no card can be made up for the software GPU: {tried.stderr.strip()}")
     site = folder / "webgpu"
     if not site.is_dir():
         _unpack(_WEBGPU, folder, wheel_folder, site)
@@ -57,11 +62,10 @@ def make_webgpu(folder: Path, wheel_folder: Path | None) -> Made:
     if vulkan is None:
         _unpack_gpu(folder / "debian")
         vulkan = folder / "debian" / _SOFTWARE_GPU
-    mapped = [] if os.geteuid() == 0 else ["--map-root-user"]
     return Made(
         [FOLDER / "webgpu", site],
         {"LD_LIBRARY_PATH": str(vulkan), "VK_ICD_FILENAMES": str(vulkan / _ICD)},
-        ["unshare", "--mount", *mapped, str(FOLDER / "webgpu" / "one_gpu.sh")],
+        prefix,
     )
 
 

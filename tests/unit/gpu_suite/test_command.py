@@ -110,3 +110,15 @@ def test_wrong_use_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str
     with pytest.raises(SystemExit):
         main(["--stages", "machine,moon"])
     assert "unknown stage moon: the stages are machine, models, " in capsys.readouterr().err
+
+
+def test_a_software_gpu_needs_the_right_to_mount(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    unshare = tmp_path / "unshare"
+    unshare.write_text("#!/bin/sh\necho 'unshare failed: Operation not permitted' >&2\nexit 1\n")
+    unshare.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    assert main(["--webgpu", "--json", str(tmp_path / "r.json")]) == 2
+    assert "no card can be made up for the software GPU: unshare failed" in capsys.readouterr().err
