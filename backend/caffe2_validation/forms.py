@@ -11,9 +11,11 @@ import onnx
 
 from caffe2_backend.admission import load_proto
 from caffe2_backend.importer import to_netdef
+from caffe2_backend.runtime.sessions.missing_inputs import exported_inputs
 from caffe2_backend.runtime.sessions.session import require_outputs
+from caffe2_backend.runtime.sessions.wrong_inputs import wrong_inputs
 from caffe2_bridge import Int8Tensor, Model, load
-from caffe2_bridge.diagnostics import ConversionError, Diagnostic
+from caffe2_bridge.diagnostics import ConversionError, Diagnostic, RunError
 from caffe2_bridge.readers import cut_readers
 from caffe2_bridge.storage import Location, locate
 from caffe2_frontend import ExportOptions, analyze, finish
@@ -159,7 +161,13 @@ class Forms:
             else:
                 self._sized = index == 2
                 return converted
-        return self._export_guessing(model, dtypes, error)
+        try:
+            return self._export_guessing(model, dtypes, error)
+        except ConversionError:
+            wrong = wrong_inputs(given, exported_inputs(model))
+            if wrong:
+                raise RunError(wrong) from error
+            raise
 
     def _export_guessing(
         self, model: Model, described: dict[str, tuple[Any, ...]], error: ConversionError

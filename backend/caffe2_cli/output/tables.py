@@ -1,4 +1,4 @@
-"""Tables and lines on stdout, with every name in full: boxes on a terminal, plain columns in a pipe or a file."""
+"""Tables and lines on stdout, with every name in full: columns that fit the terminal, or one line a row in a pipe."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ _COLORS: Final[dict[bool | None, Literal["auto", "standard"] | None]] = {None: "
 def print_table(table: Table) -> None:
     """Print a table, its title on a line of its own.
 
-    On a terminal cells that are too long continue on the next line; elsewhere every row is one line without borders.
+    On a terminal cells that are too long continue on the next line, those of the widest columns first; elsewhere every
+    row is one line.
     """
     if settings().schema:
         return
@@ -32,6 +33,7 @@ def print_table(table: Table) -> None:
         return
     for column in table.columns:
         column.overflow = "fold"
+    table.box, table.padding, table.pad_edge = None, (0, 2, 0, 0), False  # borders take the width that names need
     console.print(table)
 
 

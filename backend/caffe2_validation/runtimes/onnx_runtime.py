@@ -11,6 +11,7 @@ from caffe2_backend.runtime.devices.device_names import WEBGPU
 from caffe2_backend.runtime.sessions.model_session import model_session
 from caffe2_backend.runtime.sessions.onnxruntime_library import cuda_devices, real_device
 from caffe2_backend.runtime.sessions.session import Session
+from caffe2_backend.runtime.sessions.wrong_inputs import wrong_inputs
 from caffe2_bridge.diagnostics import RunError
 from caffe2_validation.runtimes.base import AnyModel, Form, Value, onnx_model, output_array
 
@@ -64,5 +65,11 @@ class _Loaded:
 
     def run(self, inputs: Mapping[str, Value], outputs: Sequence[str] | None = None) -> dict[str, Value]:
         plain = {name: v.data if isinstance(v, Int8Tensor) else v for name, v in inputs.items() if name in self._names}
-        found = self._session.run(plain, outputs)
+        try:
+            found = self._session.run(plain, outputs)
+        except RunError as error:
+            wrong = wrong_inputs(plain, self._session.input_types())
+            if wrong:
+                raise RunError(wrong) from error
+            raise
         return {name: output_array(name, value) for name, value in found.items()}

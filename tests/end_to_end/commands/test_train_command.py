@@ -131,9 +131,9 @@ def test_ctrl_c_leaves_a_checkpoint(linear: tuple[object, ...], tmp_path: Path) 
         (("--steps", 5, "--batch-size", 33), 2, "batch size must be from 1 to the number of rows (32)"),
         (("--steps", 5, "--loss", "nowhere"), 2, "loss 'nowhere' is not a blob that the net writes"),
         (("--steps", 0), 2, "Invalid value for '--steps'"),
-        (("--steps", 5, "--resume", "."), 1, "the folder has no checkpoint"),
-        (("--steps", 5, "--inputs", MLP / "expected.npz"), 1, "do not exist: the model has the inputs 'label', 'data'"),
-        (("--steps", 5, "--inputs", MLP / "program.json"), 1, "not an .npz file"),
+        (("--steps", 5, "--resume", "."), 2, "the folder has no checkpoint"),
+        (("--steps", 5, "--inputs", MLP / "expected.npz"), 2, "do not exist: the model has the inputs 'label', 'data'"),
+        (("--steps", 5, "--inputs", MLP / "program.json"), 2, "not an .npz file"),
     ],
 )
 def test_bad_input(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import click
 import pytest
 from rich.table import Table
 
@@ -17,6 +18,7 @@ def table() -> Table:
 
 
 def test_a_pipe_gets_every_row_in_one_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
     monkeypatch.setenv("COLUMNS", "40")
     print_table(table())
     print_line(LONG)
@@ -32,7 +34,30 @@ def test_a_terminal_continues_long_names_on_the_next_line(
     for name, value in (("FORCE_COLOR", "1"), ("NO_COLOR", "1"), ("COLUMNS", "60")):
         monkeypatch.setenv(name, value)
     print_table(table())
-    rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("│")]
+    title, header, *rows = click.unstyle(capsys.readouterr().out).splitlines()
+    assert (title, header.split()) == (f"{LONG}: agree", ["runtime", "output"])
     assert len(rows) > 1
     assert "…" not in "".join(rows)
-    assert "".join(row.split("│")[2].strip() for row in rows) == LONG
+    assert max(map(len, rows)) <= 60
+    start = header.index("output")
+    assert "".join(row[start:].strip() for row in rows) == LONG
+    assert rows[0].startswith("onnxruntime-cpu  ")
+
+
+def test_columns_of_numbers_are_not_folded(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("FORCE_COLOR", "1"), ("NO_COLOR", "1"), ("COLUMNS", "60")):
+        monkeypatch.setenv(name, value)
+    made = Table("runtime", "case", "output", "max abs", "max rel", "ulp", "")
+    made.add_row("onnx-reference", "T=17 N=2", "LSTM/hidden_state_last", "1.1e-06", "2.1e-01", "52", "agrees")
+    print_table(made)
+    text = click.unstyle(capsys.readouterr().out)
+    assert all(cell in text for cell in ("T=17 N=2", "1.1e-06", "2.1e-01", "52", "agrees"))
+
+
+def test_columns_in_a_pipe(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    made = Table("", "blobs", title="a model")
+    made.add_row("inputs", "x\ny")
+    made.add_row("outputs", "[bold]z[/bold]")
+    print_table(made)
+    assert capsys.readouterr().out == "a model\n         blobs\ninputs   x, y\noutputs  [bold]z[/bold]\n"

@@ -66,6 +66,15 @@ def test_the_command(tmp_path: Path) -> None:
     assert (result.exit_code, result.stderr) == (2, f"error: {reason}\n")
 
 
+@pytest.mark.parametrize(("changed", "reason"), [WRONG[0], WRONG[3]])
+def test_the_validation(changed: dict[str, Any], reason: str, tmp_path: Path) -> None:
+    np.savez(tmp_path / "in.npz", **{**GOOD, **changed})
+    call("export", CHAR_RNN, "-o", tmp_path / "m.onnx")
+    for model in (CHAR_RNN, tmp_path / "m.onnx"):
+        result = call("validate", model, "--inputs", tmp_path / "in.npz", "--against", "onnxruntime-cpu")
+        assert (result.exit_code, reason in result.stderr) == (2, True), result.output
+
+
 def test_what_fits() -> None:
     types = {"x": "float32[N,?]", "y": "float32[N]", "z": "int64"}
     x, y = np.zeros((2, 3), np.float32), np.zeros(2, np.float32)
