@@ -66,10 +66,14 @@ function drawBox(context, item, k, theme, state) {
 function drawNode(context, item, k, theme, state) {
   const { node, segment, x, y, w, h } = item;
   const colour = node?.kind === "operator" ? state.colourOf(node) : "";
-  path(context, x, y, w, h, k > FINE ? (segment ? 9 : node.kind === "operator" ? 5 : 10) : 0);
   context.fillStyle = colour || (segment ? theme.body : node.kind === "operator" ? theme.card : theme[node.kind]);
+  if (k <= FINE && !state.stands(item)) {
+    if (!colour) context.fillStyle = theme.line; // without an outline it must stand out
+    return context.fillRect(x, y, w, h);
+  }
+  path(context, x, y, w, h, k > FINE ? (segment ? 9 : node.kind === "operator" ? 5 : 10) : 0);
   context.fill();
-  if (k > FINE || state.stands(item)) outline(context, item, theme, state, 0.8);
+  outline(context, item, theme, state, 0.8);
   if (segment && k > FINE) {
     path(context, x + 3, y + 3, w - 6, h - 6, 7); // looks like a stack
     context.stroke();
