@@ -57,6 +57,7 @@ def validate(
     every_blob: bool = False,
     matrix: bool = False,
     lockstep: bool = False,
+    find_nan: bool = False,
     repro: Location | None = None,
     seed: int = 2018,
     sizes: Sequence[Size] = SIZES,
@@ -84,6 +85,7 @@ def validate(
         every_blob: compare every intermediate blob that both sides have under one name.
         matrix: compare every pair of sides, and not only each with the reference.
         lockstep: where sides disagree, find the first operator and step that do.
+        find_nan: find the first value on the reference side that is NaN or infinite, and the operator that writes it.
         repro: a folder to write that operator to, ready to run.
         seed: of generated inputs and weights.
         sizes: of generated inputs.
@@ -107,7 +109,7 @@ def validate(
     """
     options = ValidationOptions(
         runtimes=runtimes, described=described or {}, outputs=outputs, every_blob=every_blob, matrix=matrix,
-        lockstep=lockstep, repro=None if repro is None else locate(repro), seed=seed, sizes=sizes,
+        lockstep=lockstep, find_nan=find_nan, repro=None if repro is None else locate(repro), seed=seed, sizes=sizes,
         tolerances=tolerances, rtol=rtol, atol=atol, recurrent=recurrent, target=target, random_weights=random_weights,
         steps=steps, caffe2_python=caffe2_python, device=device,
     )  # fmt: skip
@@ -163,6 +165,8 @@ def run_validation(
         raise RunError(f"there is not enough memory to compare the results: {error}") from None
     if options.lockstep and comparison.disagreements():
         progress("finding the first operator that disagrees")
+    if options.find_nan:
+        progress("finding the first NaN or infinity")
     diagnosis = diagnose_comparison(comparison)
     compared = comparison.compared_sides()
     subjects = tuple(dict.fromkeys(side.subject for side in compared))
@@ -191,6 +195,7 @@ def run_validation(
         pairs=comparison.matrix() if options.matrix else {},
         divergences=diagnosis.divergences,
         optimizations=diagnosis.optimizations,
+        nonfinite=diagnosis.nonfinite,
         seconds=time.perf_counter() - start,
         subjects=subjects,
         compared_with_caffe2=any(side.is_caffe2 for side in compared),

@@ -38,6 +38,7 @@ class ValidationOptions:
         every_blob: whether to compare every intermediate blob that both sides have under one name.
         matrix: whether to compare every pair of sides, and not only each with the reference.
         lockstep: whether to find the first operator and step where sides disagree.
+        find_nan: whether to find the first value on the reference side that is NaN or infinite.
         repro: folder to write that operator to, ready to run; None for none.
         seed: of generated inputs and weights.
         sizes: of generated inputs.
@@ -62,6 +63,7 @@ class ValidationOptions:
     every_blob: bool = False
     matrix: bool = False
     lockstep: bool = False
+    find_nan: bool = False
     repro: AnyPath | None = None
     seed: int = 2018
     sizes: Sequence[Size] = SIZES

@@ -155,6 +155,45 @@ class OptimizationFault:
 
 
 @dataclass(frozen=True)
+class NonFinite:
+    """The first value of a run, operator by operator, that is not finite.
+
+    Attributes:
+        operator: the location of the operator that wrote it; empty if an input of the model holds it.
+        op_type: its type.
+        blob: the blob.
+        kind: ``NaN`` or ``infinity``, the first of the blob; index: where in the blob.
+        count: how many elements of the blob are not finite, of ``size``.
+        iterations: of the loops around it, outermost first.
+        read: the operands of the operator that are not finite already, such as weights; empty: the operator made it.
+        case: the case; side: the side.
+    """
+
+    operator: str
+    op_type: str
+    blob: str
+    kind: str
+    index: tuple[int, ...]
+    count: int
+    size: int
+    iterations: tuple[int, ...]
+    read: tuple[str, ...]
+    case: str
+    side: str
+
+    def __str__(self) -> str:
+        step = f" at step {self.iterations[-1]}" if self.iterations else ""
+        writer = f"{self.operator}{step} writes" if self.operator else "the inputs hold"
+        source = f"; it reads {', '.join(map(repr, self.read))}, which are not finite" if self.read else ""
+        count = f"{self.count} of {self.size} elements are not finite"
+        return f"{writer} {self.kind} to {self.blob!r}{list(self.index)}: {count}{source} ({self.side}, {self.case})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        return vars(self) | {"index": list(self.index), "iterations": list(self.iterations), "read": list(self.read)}
+
+
+@dataclass(frozen=True)
 class ValidationReport:
     """The result of a validation.
 
@@ -174,6 +213,8 @@ class ValidationReport:
         pairs: the difference of each pair of sides, if all pairs were asked for.
         divergences: the first operators that disagree, if the lockstep was asked for.
         optimizations: if sides disagree and no operator does, the faults of onnxruntime's graph optimizations.
+        nonfinite: the first value of each case that is not finite, on the reference side, if it was asked for; None if
+            it was not.
         seconds: the duration.
         tolerances: by dtype, for one operator; values of other dtypes are equal.
         command: the command line; empty if the validation was not started by one.
@@ -198,6 +239,7 @@ class ValidationReport:
     pairs: Mapping[tuple[str, str], PairDifference] = field(default_factory=dict)
     divergences: tuple[Divergence, ...] = ()
     optimizations: tuple[OptimizationFault, ...] = ()
+    nonfinite: tuple[NonFinite, ...] | None = None
     seconds: float = 0.0
     tolerances: Mapping[str, Tolerance] = field(default_factory=dict)
     command: str = ""
@@ -251,6 +293,22 @@ class ValidationReport:
         return f"{self.verdict} ({'; '.join(filter(None, (compared, NOT_COMPARED_WITH_CAFFE2)))})"
 
     @property
+    def proof(self) -> str:
+        """What the verdict proves, and what it does not, in a sentence or two."""
+        if self.exit_code == FAILED:
+            return "Nothing is proved: not everything ran, or no output was compared."
+        if self.exit_code == DISAGREE:
+            return "The sides compute different values for the same inputs, beyond what rounding explains."
+        inputs = "the given inputs" if self.seed is None else f"generated inputs (seed {self.seed})"
+        cases = f"{len(self.cases)} case{'' if len(self.cases) == 1 else 's'} of {inputs}"
+        weights = " The weights are synthesized: this compares runtimes, not the model." if self.random_weights else ""
+        against = "as real Caffe2 does" if self.compared_with_caffe2 else "on all sides, none of which is real Caffe2"
+        return (
+            f"For {cases} every output is the same, within the tolerance of its type, {against}. Other inputs, and "
+            f"branches that these do not take, were not tried.{weights}"
+        )
+
+    @property
     def caveat(self) -> str:
         """Why the model was not compared with real Caffe2, and what that leaves untested; empty if it was."""
         if self.compared_with_caffe2:
@@ -262,6 +320,7 @@ class ValidationReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
+        found = self.nonfinite
         return {
             "schema": SCHEMA, "model": self.model, "verdict": self.verdict, "exit_code": self.exit_code,
             "compared_with_caffe2": self.compared_with_caffe2,
@@ -277,6 +336,7 @@ class ValidationReport:
             "tolerances": {name: vars(allowed) for name, allowed in self.tolerances.items()},
             "command": self.command,
             "optimizations": [fault.to_dict() for fault in self.optimizations],
+            "nonfinite": None if found is None else [value.to_dict() for value in found],
         }  # fmt: skip
 
     def to_json(self) -> str:

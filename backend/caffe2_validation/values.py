@@ -12,6 +12,7 @@ import numpy as np
 from caffe2_backend.runtime.values import Array, Int8Tensor
 
 _BINS: Final = 24
+_MOST_ROWS: Final = 64
 # How many differences are counted at once: the counts of a large tensor take little memory beside it.
 _BLOCK: Final = 1 << 20
 _GROWS_UNTIL: Final = 8.0
@@ -87,6 +88,8 @@ class Difference:
         nan_agrees: whether NaN has the same positions; inf_agrees: the same for infinities and their signs.
         worst: the index of the element that is furthest off.
         histogram: counts of differences by power of ten, from 1e-20 (and less) to 1e3 (and more).
+        rows: of a float tensor with three axes, as sequences are, the largest difference along the first axis: of each
+            step, or of each of 64 runs of steps.
         note: a remark on values that agree and are not equal by the rule of their dtype; empty if there is none.
         compared: whether values were compared; of random ones only shape and dtype are.
     """
@@ -106,6 +109,7 @@ class Difference:
     inf_agrees: bool = True
     worst: tuple[int, ...] = ()
     histogram: tuple[int, ...] = ()
+    rows: tuple[float, ...] = ()
     note: str = ""
     compared: bool = True
 
@@ -127,7 +131,12 @@ class Difference:
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON; infinities are text."""
         data = asdict(self)
-        return {k: (str(v) if isinstance(v, float) and not math.isfinite(v) else v) for k, v in data.items()}
+        data["rows"] = [_plain(row) for row in self.rows]
+        return {name: _plain(value) for name, value in data.items()}
+
+
+def _plain(value: Any) -> Any:
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def compare(
@@ -226,8 +235,16 @@ def _floats(a: Array, b: Array, allowed: Tolerance) -> Difference:
         agrees=not wrong, reason=reason, dtype=str(a.dtype), shape=a.shape, rtol=allowed.rtol, atol=allowed.atol,
         max_abs=float(off.max(initial=0.0)), max_rel=float(relative.max(initial=0.0)),
         max_ulp=float(_steps(a[counted], b[counted]).max(initial=0)), wrong=wrong, size=a.size, nan_agrees=nan_agrees,
-        inf_agrees=inf_agrees, worst=worst, histogram=_histogram(off),
+        inf_agrees=inf_agrees, worst=worst, histogram=_histogram(off), rows=_rows(ranked),
     )  # fmt: skip
+
+
+def _rows(off: Array) -> tuple[float, ...]:
+    """Return the largest difference of each step of a sequence; where elements are wrong in kind it is infinite."""
+    if off.ndim != 3 or not off.size:
+        return ()
+    steps = off.max(axis=(1, 2))
+    return tuple(float(part.max()) for part in np.array_split(steps, min(len(steps), _MOST_ROWS)))
 
 
 def _steps(a: Array, b: Array) -> Array:

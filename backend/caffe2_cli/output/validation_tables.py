@@ -34,6 +34,10 @@ def print_report(report: ValidationReport) -> None:
         print_line(f"first to disagree: {divergence}")
     for fault in report.optimizations:
         print_line(str(fault))
+    for value in report.nonfinite or ():
+        print_line(f"first NaN or infinity: {value}")
+    if report.nonfinite == ():
+        print_line("no NaN and no infinity in any value")
 
 
 def _matrix(report: ValidationReport) -> Table:

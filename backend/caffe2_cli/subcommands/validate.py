@@ -45,6 +45,7 @@ from caffe2_cli.output.validation_tables import print_circumstances, print_repor
     "--steps", type=click.IntRange(min=1), default=3, show_default=True, help="Steps of a training net to compare."
 )
 @click.option("--lockstep", is_flag=True, help="Find the first operator, and the step, that do not agree.")
+@click.option("--find-nan", is_flag=True, help="Find the first NaN or infinity, and the operator that writes it.")
 @click.option("--repro", type=options.LOCATION, help="Write that operator with its inputs to this folder.")
 @click.option("--report", type=options.OUTPUT, help="Write the report to this file, as a page of HTML.")
 @options.seed

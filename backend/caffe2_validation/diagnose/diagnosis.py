@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from caffe2_bridge.diagnostics import BridgeError
 from caffe2_validation.comparison.cases import Comparison
 from caffe2_validation.diagnose.divergences import find_divergences
+from caffe2_validation.diagnose.nonfinite import find_nonfinite
 from caffe2_validation.diagnose.optimizations import find_optimization
-from caffe2_validation.report import Divergence, Failure, OptimizationFault
+from caffe2_validation.report import Divergence, Failure, NonFinite, OptimizationFault
 
 
 @dataclass(frozen=True)
@@ -20,10 +21,22 @@ class Diagnosis:
     divergences: tuple[Divergence, ...] = ()
     optimizations: tuple[OptimizationFault, ...] = ()
     failures: tuple[Failure, ...] = ()
+    nonfinite: tuple[NonFinite, ...] | None = None
 
 
 def diagnose_comparison(comparison: Comparison) -> Diagnosis:
-    """Find out why sides disagree, if the options ask for the lockstep."""
+    """Find out why sides disagree, if the options ask for the lockstep, and the first NaN if they ask for it."""
+    diagnosis = _disagreements(comparison)
+    if not comparison.options.find_nan:
+        return diagnosis
+    try:
+        found = [find_nonfinite(comparison.reference, case) for case in comparison.cases]
+    except BridgeError as error:
+        return replace(diagnosis, failures=(*diagnosis.failures, Failure("*", "first NaN", str(error))))
+    return replace(diagnosis, nonfinite=tuple(each for each in found if each is not None))
+
+
+def _disagreements(comparison: Comparison) -> Diagnosis:
     if not comparison.options.lockstep:
         return Diagnosis()
     wrong = comparison.disagreements()

@@ -17,11 +17,14 @@ _INSIDE: Final = "in here"
 def marks_of(sketch: Sketch, report: ValidationReport) -> dict[str, str]:
     """Return the text that marks each operator which a divergence names, by the node's key.
 
-    Of several texts for one operator the first counts, in this order: the operator named, operators that explain the
-    difference equally well, suspects.
+    So is the one that writes the first NaN or infinity. Of several texts for one operator the first counts, in this
+    order: the operator that writes it, the operator named, operators that explain the difference equally well,
+    suspects.
     """
     nodes = [node for node in sketch.whole.every_node() if node.kind is Kind.OPERATOR]
     marks: dict[str, str] = {}
+    for value in report.nonfinite or ():
+        marks.update((node.key, f"first {value.kind}") for node, _ in _find(nodes, value.operator, value.blob))
     for divergence in report.divergences:
         for location, text in _named(divergence):
             for node, exact in _find(nodes, location, divergence.blob):

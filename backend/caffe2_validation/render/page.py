@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
+from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -9,12 +12,13 @@ from typing import Final
 from caffe2_bridge.storage import Location, locate
 from caffe2_frontend.interop.files.onnx_files import replacing
 from caffe2_validation.render.circumstances import circumstances
-from caffe2_validation.render.plots import depth_plot, histogram, plot, worst_results
+from caffe2_validation.render.plots import depth_plot, histogram, plot, step_plots, worst_results
 from caffe2_validation.render.template import escape, fill
-from caffe2_validation.report import BlobResult, Divergence, OptimizationFault, ValidationReport
+from caffe2_validation.report import BlobResult, Divergence, NonFinite, OptimizationFault, ValidationReport
 from caffe2_validation.values import Difference
 
 _TEMPLATE: Final = Path(__file__).with_name("page.html")
+_LARGEST_REPRO: Final = 1 << 20
 _MARKS: Final = {"agree": "agree", "disagree": "disagree", "could not run": "could"}
 
 
@@ -43,10 +47,13 @@ def page(report: ValidationReport, picture: str = "", home: str = "") -> str:
         mark=_MARKS[report.verdict],
         model=escape(report.model),
         summary=escape(_summary(report)),
+        proof=escape(report.proof),
         divergences="".join(
             [
                 *(_divergence(found, drawn=bool(picture)) for found in report.divergences),
                 *map(_optimization, report.optimizations),
+                *map(_nonfinite, report.nonfinite or ()),
+                _next_step(report),
             ]
         ),
         failures=_failures(report),
@@ -55,6 +62,7 @@ def page(report: ValidationReport, picture: str = "", home: str = "") -> str:
         matrix=_matrix(report),
         legend="".join(f'<span class="{c}"><span class="key"></span></span>{escape(s)}' for s, c in colours.items()),
         depth=depth_plot(report.results, colours),
+        steps=f"<h2>Error along time</h2>{steps}" if (steps := step_plots(report.results, colours)) else "",
         histograms="".join(map(histogram, worst_results(report.results))) or '<p class="dim">Nothing differs.</p>',
         picture=f"<h2>The net</h2>{picture}" if picture else "",
         circumstances=circumstances(report),
@@ -80,7 +88,7 @@ def _divergence(found: Divergence, *, drawn: bool) -> str:
         suspects = f"<br>in one of: <code>{escape(', '.join(found.suspects))}</code>"
     equally = "".join(f" or <code>{escape(place)}</code>" for place in found.equally)
     cause = f"<br>{escape(found.cause)}" if found.cause else ""
-    folder = f"<p class='dim'>Repro: <code>{escape(found.folder)}</code></p>" if found.folder else ""
+    folder = _repro(found.folder) if found.folder else ""
     jump = "<p><button class='to-picture' data-to-picture>show it in the net</button></p>" if drawn else ""
     return (
         f"<div class='card divergence'><b class='disagree'>First to disagree</b> ({escape(found.side)}, "
@@ -88,6 +96,35 @@ def _divergence(found: Divergence, *, drawn: bool) -> str:
         f"blob <code>{escape(found.blob)}</code><br>{escape(found.difference.reason)}{cause}"
         f"{suspects}{jump}{growth}{folder}</div>"
     )
+
+
+def _repro(folder: str) -> str:
+    """Return where the repro is, and a link that saves it from the page if it is not too large."""
+    text = f"Repro: <code>{escape(folder)}</code>"
+    files = {path: path.read_bytes() for path in sorted(Path(folder).rglob("*")) if path.is_file()}
+    if files and sum(map(len, files.values())) <= _LARGEST_REPRO:
+        packed = io.BytesIO()
+        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+            for path, data in files.items():
+                archive.writestr(f"repro/{path.relative_to(folder)}", data)
+        link = b64encode(packed.getvalue()).decode()
+        text += f' <a class="repro" download="repro.zip" href="data:application/zip;base64,{link}">save repro.zip</a>'
+    return f"<p class='dim'>{text}</p>"
+
+
+def _next_step(report: ValidationReport) -> str:
+    """Return the command that writes a repro, to copy, if sides disagree and there is none."""
+    if report.verdict != "disagree" or not report.command or any(found.folder for found in report.divergences):
+        return ""
+    command = f"{report.command} --repro repro"
+    return (
+        f"<div class='card'>To write the operator that differs, ready to run: <code>{escape(command)}</code> "
+        f'<button data-copy="{escape(command)}">copy</button></div>'
+    )
+
+
+def _nonfinite(value: NonFinite) -> str:
+    return f"<div class='card'><b class='disagree'>First NaN or infinity</b><br>{escape(str(value))}</div>"
 
 
 def _optimization(fault: OptimizationFault) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
@@ -11,7 +12,8 @@ from caffe2_validation.report import BlobResult
 
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM = 720, 260, 46, 26
 _LOWEST, _HIGHEST = -12, 4
-_SHOWN_HISTOGRAMS: Final = 6
+_SHOWN_BLOBS: Final = 6
+_MOST_OUTPUTS: Final = 48
 
 
 def depth_plot(results: Iterable[BlobResult], colours: Mapping[str, str]) -> str:
@@ -59,15 +61,35 @@ def plot(points: Sequence[tuple[str, int, float, str]], what: str) -> str:
     return f'<div class="wide">{svg}</div>'
 
 
+def step_plots(results: Iterable[BlobResult], colours: Mapping[str, str]) -> str:
+    """Return the errors of each output that is a sequence along its steps; empty if nothing differs."""
+    by_name: dict[str, list[BlobResult]] = defaultdict(list)
+    for result in worst_results(result for result in results if result.is_output and len(result.difference.rows) > 1):
+        by_name[result.name].append(result)
+    return "".join(_step_plot(name, found, colours) for name, found in by_name.items())
+
+
+def _step_plot(name: str, found: Sequence[BlobResult], colours: Mapping[str, str]) -> str:
+    points = []
+    for result in found:
+        rows, length = result.difference.rows, result.difference.shape[0]
+        for i, error in enumerate(rows):
+            step = i * length // len(rows)
+            points.append((colours[result.side], step, error, f"step {step} ({result.side}): {error:.2e}"))
+    return f"<h3><code>{escape(name)}</code></h3>{plot(points, 'step')}"
+
+
 def worst_results(results: Iterable[BlobResult]) -> list[BlobResult]:
-    """Return the results that are furthest off, one a blob and side."""
+    """Return the results that differ, the furthest off first: one for each output and side, and some other blobs."""
     best: dict[tuple[str, str], BlobResult] = {}
     for result in results:
         known = best.get((result.name, result.side))
         if result.difference.histogram and (known is None or known.difference.max_abs < result.difference.max_abs):
             best[result.name, result.side] = result
     ranked = sorted(best.values(), key=lambda r: (r.difference.agrees, -r.difference.max_abs))
-    return [result for result in ranked if result.difference.max_abs][:_SHOWN_HISTOGRAMS]
+    differing = [result for result in ranked if result.difference.max_abs]
+    others = [result for result in differing if not result.is_output]
+    return [result for result in differing if result.is_output][:_MOST_OUTPUTS] + others[:_SHOWN_BLOBS]
 
 
 def histogram(result: BlobResult) -> str:

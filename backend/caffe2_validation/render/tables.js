@@ -43,3 +43,10 @@ for (const group of document.querySelectorAll("[data-filters]")) {
   search?.addEventListener("input", () => show(buttons.find(button => button.getAttribute("aria-pressed") === "true")));
   show(buttons[0]);
 }
+// Copy a command.
+for (const button of document.querySelectorAll("[data-copy]")) {
+  button.addEventListener("click", async () => {
+    await navigator.clipboard.writeText(button.dataset.copy);
+    button.textContent = "copied";
+  });
+}

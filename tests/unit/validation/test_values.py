@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -147,3 +148,15 @@ def test_tolerances_of_the_caller_hold_at_any_depth() -> None:
     for wrong in (-1.0, float("nan"), float("inf")):
         with pytest.raises(OptionError, match="atol must be a finite number"):
             ValidationOptions(atol=wrong)
+
+
+def test_sequences_have_the_difference_of_each_step() -> None:
+    a = np.zeros((3, 2, 2), np.float32)
+    b = a.copy()
+    b[1, 0, 1], b[2, 1, 0] = 0.5, np.nan
+    found = compare(a, b)
+    assert found.rows == (0.0, 0.5, math.inf)
+    assert found.to_dict()["rows"] == [0.0, 0.5, "inf"]
+    assert compare(a[0], b[0]).rows == ()
+    long = compare(np.zeros((1000, 1, 1), np.float32), np.ones((1000, 1, 1), np.float32))
+    assert long.rows == (1.0,) * 64
