@@ -26,7 +26,7 @@ SECTIONS: Final[Mapping[str, Sequence[str]]] = {
         "--recompute", "--fold-batchnorm", "--no-weights", "--foreign", "--int8", "--fp16", "--fp16-io", "--certify",
         "--plugin",
     ),
-    "Comparison": ("--every-blob", "--matrix", "--lockstep", "--rtol", "--atol"),
+    "Comparison": ("--every-blob", "--matrix", "--lockstep", "--find-nan", "--rtol", "--atol"),
     "Options": (),
     "Results": (
         "--out", "--format", "--external-data", "--html", "--profile", "--svg", "--repro", "--report", "--verify",
