@@ -12,6 +12,7 @@ from typing import Final, get_args
 
 import click
 
+from caffe2_frontend import supported_operators
 from conformance import by_runtime, nodes, report
 from conformance.check import RecurrentForm, Result, Task
 from conformance.corpus import CaseRef, find_cases, is_named
@@ -179,7 +180,8 @@ def _write_reports(results: Sequence[Result], json_file: Path | None, coverage: 
         json_file.write_text(json.dumps(report.as_json(results), indent=1) + "\n", encoding="utf-8")
     if coverage:
         in_pytorch = report.read_baseline(BASELINES["pytorch"])
-        coverage.write_text(report.coverage_page(results, in_pytorch), encoding="utf-8")
+        converting = {name for names in supported_operators().values() for name in names}
+        coverage.write_text(report.coverage_page(results, in_pytorch, converting), encoding="utf-8")
 
 
 def _show(corpus: Path, name: str) -> None:

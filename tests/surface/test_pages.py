@@ -71,7 +71,13 @@ def test_what_a_block_needs_is_known() -> None:
 
 
 def test_every_block_has_a_language() -> None:
-    assert {block.language for blocks in PAGES.values() for block in blocks} <= {*LANGUAGES, "text", "toml"}
+    assert {block.language for blocks in PAGES.values() for block in blocks} <= {
+        *LANGUAGES,
+        "cpp",
+        "dockerfile",
+        "text",
+        "toml",
+    }
 
 
 @pytest.mark.parametrize(

@@ -46,10 +46,9 @@ def install_caffe2(source: Path | str | None = None) -> Path:
         raise RunError("caffe2 is imported already: call install_caffe2 before the first import of it")
     missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
     if missing:
-        raise RunError(
-            f"Caffe2's Python files import {', '.join(missing)}, which is not installed: "
-            "pip install 'caffe2-bridge[caffe2]'"
-        )
+        names = " and ".join(filter(None, (", ".join(missing[:-1]), missing[-1])))
+        verb = "is" if len(missing) == 1 else "are"
+        raise RunError(f"{names} {verb} missing: pip install 'caffe2-bridge[caffe2]'")
     sys.meta_path.insert(0, Caffe2Finder(sources, _virtual_modules()))
     define_with_torch()
     return sources.root

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle  # noqa: TID251 - it is written, and not read
 import shutil
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -89,6 +90,30 @@ def _recurrent(folder: Path) -> None:
     shutil.copytree(GOLDEN / "recorded" / "models" / "unrolled_lstm", folder / "unrolled")
 
 
+def _database(folder: Path) -> None:
+    save(load(CHAR_RNN), folder / "model.minidb", format="minidb")
+
+
+def _checkpoint(folder: Path) -> None:
+    """Write the weights as Detectron did, and the net apart from them."""
+    blobs = {name: np.asarray(values) for name, values in load(CHAR_RNN).params.items()}
+    (folder / "model.pkl").write_bytes(pickle.dumps({"blobs": blobs}, protocol=2))
+    shutil.copy(CHAR_RNN / "predict_net.pb", folder / "net.pb")
+
+
+def _onnx_model(folder: Path) -> None:
+    save_onnx(to_onnx(load(CHAR_RNN)), folder / "model.onnx")
+
+
+def _many(folder: Path) -> None:
+    """Write two models, and what is none."""
+    for name in ("speech/char_rnn", "speech/copy"):
+        (folder / "zoo" / name).mkdir(parents=True)
+        for file in ("predict_net.pb", "init_net.pb"):
+            shutil.copy(CHAR_RNN / file, folder / "zoo" / name)
+    (folder / "zoo" / "notes.txt").write_text("trained on Sunday", encoding="utf-8")
+
+
 def _training(folder: Path) -> None:
     put_training_program(read_program("mlp_adam"), folder)
 
@@ -159,6 +184,11 @@ _FILES: Final[Mapping[str, Callable[[Path], None]]] = {
     "exporting.md": _exporting,
     "files.md": _files,
     "fleets.md": _fleets,
+    "have-checkpoint.md": _checkpoint,
+    "have-database.md": _database,
+    "have-many.md": _many,
+    "have-onnx.md": _onnx_model,
+    "have-program.md": _training,
     "own-operators.md": _own_operators,
     "recurrent.md": _recurrent,
     "running.md": _running,

@@ -60,10 +60,16 @@ def test_json_is_plain() -> None:
 def test_coverage_page() -> None:
     page = report.coverage_page(RESULTS)
     assert page == report.coverage_page(RESULTS[::-1])
-    assert "| `FC` | 5 | 1 | 1 |  |  |  | 3 |  |  | a\\|b |" in page
+    assert "| `FC` | 5 | 1 | 1 passed with sizes, 3 refused: a\\|b |  |" in page
     with_modules = report.coverage_page(RESULTS, {"FC/000", "FC/002", "Other/000"})
-    assert "| `FC` | 5 | 1 | 1 |  |  |  | 3 |  | 2 | a\\|b |" in with_modules
+    assert "| `FC` | 5 | 1 | 1 passed with sizes, 3 refused: a\\|b | 2 |" in with_modules
     assert "## Nets of several operators\n\n1 in all, 1 with every case in the domain passing." in page
+
+
+def test_coverage_page_lists_operators_without_cases() -> None:
+    page = report.coverage_page(RESULTS, converting={"FC", "XavierFill"})
+    assert "2 convert, as many as `caffe2-bridge ops` lists. 1 of them have no recorded cases" in page
+    assert page.count("`XavierFill`") == 1
 
 
 def test_baseline_round_trip(tmp_path: Path) -> None:

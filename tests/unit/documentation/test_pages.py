@@ -14,7 +14,7 @@ KNOWN = {"README.md": "index.md", "docs/files.md": "files.md", "CONTRIBUTING.md"
     ("text", "page", "expected"),
     [
         ("[here](docs/files.md#plans)", "README.md", "[here](files.md#plans)"),
-        ("[docs/files.md](docs/files.md)", "README.md", "[Files](files.md)"),
+        ("[docs/files.md](docs/files.md)", "README.md", "[Formats of files](files.md)"),
         ("[how](../CONTRIBUTING.md)", "docs/files.md", "[how](contributing.md)"),
         ("[code](bridge/caffe2_bridge/model.py)", "README.md", "code"),
         ("[`a.py`](a.py), [site](https://semver.org)", "README.md", "`a.py`, [site](https://semver.org)"),
