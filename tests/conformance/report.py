@@ -137,7 +137,8 @@ def without_cases(types: Sequence[str], converting: int) -> list[str]:
     names = ", ".join(f"`{name}`" for name in types)
     return [
         f"{converting} convert, as many as `caffe2-bridge ops` lists. {len(types)} of them have no recorded cases of",
-        f"their own; tests compare them, or real Caffe2 has them without a kernel to record: {names}.",
+        "their own: they are in recorded nets, or unit tests compare them where real Caffe2 has them on GPUs only, or",
+        f"draws random numbers (`tests/golden/test_table.py` says which): {names}.",
     ]
 
 
