@@ -27,7 +27,22 @@ print(report.covered, report.converted)
 # %%
 exported = to_onnx(model)
 save_onnx(exported, "char_rnn.onnx")
-print([node.op_type for node in exported.graph.node])
+nodes = list(exported.graph.node)
+print(len(nodes), "nodes:", [node.op_type for node in nodes])
+
+# %% [markdown]
+# The model as a picture: an LSTM with its weights, and small nodes that compute lengths and padding as Caffe2 does.
+
+# %%
+import matplotlib.pyplot as plt
+
+weights = {tensor.name: np.prod(tensor.dims) for tensor in exported.graph.initializer}
+sizes = [sum(weights.get(name, 0) for name in node.input) for node in nodes]
+figure, axes = plt.subplots(figsize=(9, 3))
+axes.bar(range(len(nodes)), sizes)
+axes.set_xticks(range(len(nodes)), [node.op_type for node in nodes], rotation=70)
+axes.set_ylabel("weights")
+plt.show()
 
 # %% [markdown]
 # The file needs onnxruntime alone. Dims `T` (steps) and `N` (batch) are open.
@@ -67,6 +82,25 @@ def write(start: str, count: int) -> str:
 
 
 print(write("T", 200))
+
+# %% [markdown]
+# What it expects after a text: the probabilities of the next letter.
+
+# %%
+text = "The time i"
+state = np.zeros((1, 1, 192), np.float32)
+feed = {
+    "input_blob": np.eye(len(letters), dtype=np.float32)[[[letters.index(letter)] for letter in text]],
+    "seq_lengths": np.array([len(text)], np.int32),
+    "hidden_init": state,
+    "cell_init": state,
+}
+odds = session.run(["softmax"], feed)[0][-1, 0]
+best = odds.argsort()[::-1][:12]
+figure, axes = plt.subplots(figsize=(7, 2.5))
+axes.bar([repr(letters[index]) for index in best], odds[best])
+axes.set_title(f"after {text!r}")
+plt.show()
 
 # %% [markdown]
 # ## A batch of requests of different lengths

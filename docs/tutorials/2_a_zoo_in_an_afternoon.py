@@ -57,9 +57,16 @@ print(done.stdout)
 
 # %%
 summary = json.loads(Path("results/summary.json").read_text())
-for record in summary["models"]:
-    print(record["model"], record["verdict"])
 print(summary["counts"])
+
+import matplotlib.pyplot as plt
+
+rows = [[record["model"], record["verdict"], f"{record['seconds']:.1f} s"] for record in summary["models"]]
+figure, axes = plt.subplots(figsize=(7, 1.6))
+axes.axis("off")
+colours = [["white", "#cfe8cf" if verdict == "agree" else "#f2cfcf", "white"] for _, verdict, _ in rows]
+axes.table(rows, colLabels=["model", "verdict", "time"], cellColours=colours, loc="center")
+plt.show()
 
 # %%
 for path in sorted(Path("results/onnx").rglob("*.onnx")):

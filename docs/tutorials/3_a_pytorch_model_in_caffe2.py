@@ -35,7 +35,7 @@ model = Classifier().eval()
 image = torch.rand(2, 3, 32, 32)
 torch.onnx.export(
     model, (image,), "classifier.onnx", input_names=["image"], output_names=["odds"],
-    dynamic_axes={"image": {0: "N"}}, dynamo=False,
+    dynamic_shapes=({0: torch.export.Dim("N")},), dynamo=True, verbose=False,
 )  # fmt: skip
 
 # %% [markdown]
@@ -64,6 +64,18 @@ with torch.no_grad():
 difference = np.abs(workspace.fetch("odds") - expected).max()
 assert difference < 1e-5
 print("largest difference", difference)
+
+# %%
+import matplotlib.pyplot as plt
+
+figure, axes = plt.subplots(figsize=(6, 2.5))
+for row, values in enumerate(expected):
+    places = np.arange(len(values)) + 0.5 * row
+    axes.bar(places - 0.1, values, width=0.2, color=f"C{row}", label=f"image {row}: PyTorch")
+    axes.bar(places + 0.1, workspace.fetch("odds")[row], width=0.2, color=f"C{row}", alpha=0.5, label="Caffe2 net")
+axes.set_xticks(np.arange(len(values)) + 0.25, [f"class {index}" for index in range(len(values))])
+axes.legend(fontsize=7)
+plt.show()
 
 # %% [markdown]
 # With real Caffe2 installed (`caffe2-bridge oracle install`), `caffe2-bridge validate classifier.onnx --other

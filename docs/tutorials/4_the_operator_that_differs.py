@@ -6,21 +6,27 @@
 # at fault, and nothing after it is blamed.
 
 # %%
-import caffe2_bridge as c2
-from caffe2_bridge.proto.caffe2_pb2 import NetDef
+import numpy as np
 
-good = c2.load("models/char_rnn")
+import caffe2_bridge as c2
+from caffe2_bridge.builder import LSTMCell, Net, fc
+
+net = Net("tagger", seed=4)
+net.add_external_input("features", "lengths")
+output, *_ = LSTMCell(name="LSTM", input_size=12, hidden_size=24).apply_over_sequence(net, "features", "lengths")
+net.Softmax(fc(net, output, "scores", 24, 5, axis=2), "tags", axis=2)
+net.add_external_output("tags")
+c2.save(net.model(), "good")
+good = c2.load("good")
+print([op.type for op in good.predict_net.op])
 
 # %% [markdown]
 # The damage: one element of one weight.
 
 # %%
-init = NetDef()
-init.CopyFrom(good.init_net)
-fill = next(op for op in init.op if op.output[0] == "LSTM/gates_t_w")
-values = next(arg for arg in fill.arg if arg.name == "values")
-values.floats[7 * 192 + 5] += 0.5
-c2.save(c2.Model.of(good.predict_net, init), "damaged")
+weights = {name: np.array(values) for name, values in good.params.items()}
+weights["LSTM/gates_t_w"][7, 5] += 0.5
+c2.save(c2.Model.of(good.predict_net, c2.construct_init_net_from_params(weights)), "damaged")
 
 # %% [markdown]
 # Here both sides run in `Workspace`; `runtimes=["caffe2", "onnxruntime-cpu"]` compares real Caffe2 with the export.
@@ -28,7 +34,7 @@ c2.save(c2.Model.of(good.predict_net, init), "damaged")
 # %%
 from caffe2_backend import validate
 
-report = validate("models/char_rnn", runtimes=["workspace"], other="damaged", lockstep=True, repro="repro")
+report = validate("good", runtimes=["workspace"], other="damaged", lockstep=True, repro="repro")
 print(report.agrees)
 for divergence in report.divergences[:1]:
     print(divergence)
@@ -40,14 +46,21 @@ for divergence in report.divergences[:1]:
 # %%
 from pathlib import Path
 
-import numpy as np
-
 (folder,) = Path("repro").iterdir()
 print(sorted(path.name for path in folder.iterdir()))
 with np.load(folder / "reference" / "inputs.npz") as ours, np.load(folder / "candidate" / "inputs.npz") as theirs:
     for name in ours.files:
         print(name, int((ours[name] != theirs[name]).sum()), "of", ours[name].size, "elements differ")
+    weight = next(name for name in ours.files if ours[name].shape == weights["LSTM/gates_t_w"].shape)
+    difference = theirs[weight] - ours[weight]
+
+import matplotlib.pyplot as plt
+
+figure, axes = plt.subplots(figsize=(3, 4.5))
+axes.imshow(difference, aspect="auto", cmap="RdBu", vmin=-0.5, vmax=0.5, interpolation="nearest")
+axes.set_title(f"what differs in {weight}")
+plt.show()
 
 # %% [markdown]
 # The same on the command line, with a page to look at:
-# `caffe2-bridge validate models/char_rnn --other damaged --against workspace --lockstep --report report.html`.
+# `caffe2-bridge validate good --other damaged --against workspace --lockstep --report report.html`.

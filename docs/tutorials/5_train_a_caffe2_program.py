@@ -41,6 +41,12 @@ points = np.stack([angle * np.cos(angle + np.pi * label), angle * np.sin(angle +
 points = (points + random.normal(scale=0.02, size=points.shape)).astype(np.float32)
 np.savez("data.npz", points=points, label=label)
 
+import matplotlib.pyplot as plt
+
+figure, axes = plt.subplots(figsize=(4, 4))
+axes.scatter(*points.T, c=label, s=4, cmap="coolwarm")
+plt.show()
+
 # %% [markdown]
 # ## Train
 #
@@ -57,6 +63,17 @@ done = subprocess.run(command.split(), capture_output=True, text=True, check=Tru
 print(done.stdout)
 
 # %% [markdown]
+# The losses are in the checkpoint, too:
+
+# %%
+losses = np.load("trained/checkpoint.npz")["losses"]
+figure, axes = plt.subplots(figsize=(7, 2.5))
+axes.plot(losses, linewidth=0.6)
+axes.set_xlabel("step")
+axes.set_ylabel("loss")
+plt.show()
+
+# %% [markdown]
 # ## Use what was trained
 #
 # The output folder has the trained nets again, for Caffe2 or for here. The forward half alone is a model to serve.
@@ -70,6 +87,15 @@ odds = predictor.run({"points": points, "label": label})["odds"]
 accuracy = (odds.argmax(axis=1) == label).mean()
 print(f"accuracy {accuracy:.3f}")
 assert accuracy > 0.9
+
+# %%
+side = np.linspace(-2, 2, 120, dtype=np.float32)
+grid = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
+map_of = predictor.run({"points": grid, "label": np.zeros(len(grid), np.int32)})["odds"][:, 1].reshape(120, 120)
+figure, axes = plt.subplots(figsize=(4, 4))
+axes.contourf(side, side, map_of, levels=10, cmap="coolwarm", alpha=0.6)
+axes.scatter(*points.T, c=label, s=4, cmap="coolwarm")
+plt.show()
 
 # %% [markdown]
 # The same program inside of Python: `Workspace().run_net(...)` step by step, or, where the program itself is at hand,

@@ -71,8 +71,17 @@ print([(op.output[0], op.device_option.device_id) for op in moved_init.op])
 # %%
 spread, where = c2.follow_inputs(predict, {"data": "cpu", "fc1_w": "cuda:1", "fc2_w": "cuda:1"}, ["fc1_b", "fc2_b"])
 complete, devices = c2.insert_copies(spread, where)
-print([op.type for op in complete.op])
 print("odds is on", devices["odds"])
+
+import matplotlib.pyplot as plt
+
+figure, axes = plt.subplots(figsize=(8, 1.8))
+for index, op in enumerate(complete.op):
+    on_gpu = bool(op.device_option.device_type)
+    axes.text(index, int(on_gpu), op.type, ha="center", bbox={"fc": "#cfe0ff" if on_gpu else "#ffe3c2"})
+axes.set(xlim=(-0.7, len(complete.op) - 0.3), ylim=(-0.5, 1.5), xticks=[])
+axes.set_yticks([0, 1], ["host", "cuda:1"])
+plt.show()
 
 # %% [markdown]
 # Which operators gain by a GPU is a question of what they and the copies cost; `place` solves it as a minimum cut

@@ -107,36 +107,14 @@ print(write("def "))
 
 
 # %%
-class Curve:
-    """Losses by step, drawn; dots are the text that was kept back, before and after."""
+import matplotlib.pyplot as plt
 
-    def __init__(self, losses, held_back):
-        self.losses, self.held_back = losses, held_back
-
-    def _repr_svg_(self):
-        high, last = max(*self.losses, *self.held_back), len(self.losses) - 1
-        x = [60 + 620 * step / last for step in range(last + 1)]
-        line = " ".join(f"{a:.1f},{230 - 210 * loss / high:.1f}" for a, loss in zip(x, self.losses, strict=True))
-        grid = "".join(
-            f'<line x1="60" x2="690" y1="{y:.1f}" y2="{y:.1f}" stroke="currentColor" opacity="0.2"/>'
-            f'<text x="52" y="{y + 5:.1f}" text-anchor="end">{nats}</text>'
-            for nats, y in ((n, 230 - 210 * n / high) for n in range(int(high) + 1))
-        )
-        steps = "".join(
-            f'<text x="{x[step]:.1f}" y="252" text-anchor="middle">{step}</text>' for step in range(0, last + 1, 20)
-        )
-        dots = "".join(
-            f'<circle cx="{a:.1f}" cy="{230 - 210 * loss / high:.1f}" r="5" fill="#e07020"/>'
-            for a, loss in zip((x[0], x[-1]), self.held_back, strict=True)
-        )
-        return (
-            '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 700 262" role="img" font-size="14" '
-            'font-family="sans-serif" fill="currentColor"><title>Loss by step, in nats a character</title>'
-            f'{grid}{steps}<polyline points="{line}" fill="none" stroke="#4060d0" stroke-width="1.5"/>{dots}</svg>'
-        )
-
-
-Curve(losses, (before, after))
+figure, axes = plt.subplots(figsize=(7, 2.5))
+axes.plot(losses, linewidth=0.8)
+axes.plot([0, len(losses) - 1], [before, after], "o", color="C1")
+axes.set_xlabel("step")
+axes.set_ylabel("nats a character")
+plt.show()
 
 # %% [markdown]
 # Nats a character by step: the line is the loss of each batch, the dots that of the text that was kept back.
