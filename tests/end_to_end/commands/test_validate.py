@@ -143,7 +143,8 @@ def test_json_follows_its_schema() -> None:
     keys = {
         "schema", "model", "verdict", "exit_code", "reference", "sides", "cases", "seed", "guessed", "seconds",
         "versions", "absent", "failures", "results", "matrix", "pairs", "divergences", "optimizations",
-        "random_weights", "notes", "tolerances", "command", "compared_with_caffe2", "compared_with_net_evaluator",
+        "random_weights", "notes", "nonfinite", "tolerances", "command", "compared_with_caffe2",
+        "compared_with_net_evaluator",
     }  # fmt: skip
     assert set(found) == keys
     assert {"case", "side", "name", "max_abs", "max_rel", "max_ulp", "agrees", "dtype", "shape"} <= set(

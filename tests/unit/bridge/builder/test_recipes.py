@@ -81,7 +81,7 @@ def exported(model: c2.Model, inputs: dict[str, Any]) -> onnx.ModelProto:
 
 def test_every_recipe_is_here() -> None:
     """The one that trains has tests of its own: tests/end_to_end/models/test_train_char_rnn.py."""
-    assert {path.stem for path in MODELS.glob("*.py")} == {*INPUTS, "train_char_rnn"}
+    assert {path.stem for path in MODELS.glob("*.py")} == {*INPUTS, "train_char_rnn", "train_examples"}
 
 
 @pytest.mark.parametrize("name", INPUTS)
