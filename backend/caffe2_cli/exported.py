@@ -9,8 +9,9 @@ from typing import Any, Final
 import onnx_ir as ir
 
 from caffe2_frontend.interop.metadata.origin import LOCATION_KEY, OP_KEY
+from caffe2_frontend.interop.operators import RECURRENT
 
-_FORMS: Final = ("LSTM", "GRU", "RNN", "Scan", "Loop")
+_FORMS: Final = (*RECURRENT, "Scan", "Loop")
 _RECURRENT: Final = "RecurrentNetwork"
 
 

@@ -11,7 +11,6 @@ import click
 from caffe2_backend.input_text import parse_input
 from caffe2_cli.command import Option
 from caffe2_cli.model_source import with_source
-from caffe2_cli.plugins import load_plugins
 from caffe2_cli.streams import LocationType, OutputType
 
 LOCATION: Final = LocationType()
@@ -72,10 +71,6 @@ def out(name: str, what: str, *, former: str = "--output", file: bool = False, *
 given_inputs = click.option(
     "--inputs", "source", type=LOCATION,
     help="An .npz file with an array for each input; without it inputs are synthesized.",
-)  # fmt: skip
-plugin = click.option(
-    "--plugin", multiple=True, metavar="MODULE", expose_value=False, callback=load_plugins,
-    help="A Python module of yours that registers operators, by name or as a .py file; its code runs. Repeatable.",
 )  # fmt: skip
 inputs = click.option(
     "--input", "inputs", multiple=True, callback=parse_inputs, metavar="NAME=DTYPE[DIMS]",

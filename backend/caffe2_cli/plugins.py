@@ -6,6 +6,7 @@ import sys
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from typing import Final
 
 import click
 
@@ -33,7 +34,13 @@ def _import_file(path: Path) -> None:
     spec.loader.exec_module(module)
 
 
-def load_plugins(context: click.Context, _: click.Parameter, names: tuple[str, ...]) -> None:
+def _load_plugins(context: click.Context, _: click.Parameter, names: tuple[str, ...]) -> None:
     """Import the modules that an option names, but not while a shell completes a line."""
     for name in () if context.resilient_parsing else names:
         load_plugin(name)
+
+
+plugin: Final = click.option(
+    "--plugin", multiple=True, metavar="MODULE", expose_value=False, callback=_load_plugins,
+    help="A Python module of yours that registers operators, by name or as a .py file; its code runs. Repeatable.",
+)  # fmt: skip

@@ -11,6 +11,7 @@ from caffe2_cli.exit_codes import NO, YES
 from caffe2_cli.model_source import ModelSource
 from caffe2_cli.output.console import progress
 from caffe2_cli.output.echo import echo
+from caffe2_cli.plugins import plugin
 
 
 @command(
@@ -20,7 +21,7 @@ from caffe2_cli.output.echo import echo
 @options.model
 @options.inputs
 @options.outputs
-@options.plugin
+@plugin
 def check(model: ModelSource, inputs: dict[str, Any], outputs: tuple[str, ...]) -> Outcome:
     """Report everything in MODEL that does not convert to ONNX."""
     from caffe2_frontend import ExportOptions

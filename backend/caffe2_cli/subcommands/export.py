@@ -18,6 +18,7 @@ from caffe2_cli.exit_codes import NO, YES
 from caffe2_cli.model_source import ModelSource
 from caffe2_cli.output.console import progress
 from caffe2_cli.output.echo import echo, message, name_of, say, say_files
+from caffe2_cli.plugins import plugin
 from caffe2_cli.streams import OutputType
 
 # What --to torch takes.
@@ -90,7 +91,7 @@ _OF_TORCH: Final = ("form", "model", "init", "databases", "predictor", "inputs",
     help="Write tensors of more than BYTES (1024) to OUTPUT-FILE.data.",
 )  # fmt: skip
 @options.verify
-@options.plugin
+@plugin
 def export(
     model: ModelSource, target: AnyPath, certify: bool, outputs: tuple[str, ...], no_weights: bool,
     external_data: int | None, form: str, for_runtime: str, verify: bool, **choices: Any,

@@ -13,6 +13,7 @@ from caffe2_cli.command import Outcome, command
 from caffe2_cli.exit_codes import NO, YES
 from caffe2_cli.output.console import progress
 from caffe2_cli.output.echo import say
+from caffe2_cli.plugins import plugin
 
 if TYPE_CHECKING:
     from caffe2_backend.importer import ImportedModel
@@ -52,7 +53,7 @@ def _parse_placement(_: click.Context, __: click.Parameter, values: tuple[str, .
     help="The format of the nets.",
 )  # fmt: skip
 @options.verify
-@options.plugin
+@plugin
 def import_(
     model: AnyPath, inputs: dict[str, Any], target: AnyPath, foreign: Any, devices: Any, int8: bool, form: Any,
     verify: bool,

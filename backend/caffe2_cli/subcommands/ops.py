@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import click
 from rich.table import Table
 
-from caffe2_cli import options
 from caffe2_cli.command import Outcome, command
 from caffe2_cli.exit_codes import YES
 from caffe2_cli.output.tables import is_terminal, print_table
+from caffe2_cli.plugins import plugin
 
 
 @command(example="caffe2-bridge ops", schema=1, codes={YES: "The operators are listed."})
@@ -18,7 +18,7 @@ from caffe2_cli.output.tables import is_terminal, print_table
     "--to", type=click.Choice(["onnx", "torch"]), default="onnx", show_default=True,
     help="What they convert to; modules of PyTorch need the extra torch.",
 )  # fmt: skip
-@options.plugin
+@plugin
 def ops(to: str) -> Outcome:
     """List the Caffe2 operators that convert, by family. In a pipe each has a line of its own."""
     families = _modules() if to == "torch" else _exports()

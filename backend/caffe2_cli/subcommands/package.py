@@ -13,6 +13,7 @@ from caffe2_cli.exit_codes import NO, YES
 from caffe2_cli.model_source import ModelSource
 from caffe2_cli.output.console import progress
 from caffe2_cli.output.echo import echo, say_files
+from caffe2_cli.plugins import plugin
 
 
 @command(
@@ -28,7 +29,7 @@ from caffe2_cli.output.echo import echo, say_files
 @click.option("--name", default="", help="What the server calls the model; by default the net's name.")
 @click.option("--licence", "--license", default="", help="The licence of the model, for its card.")
 @options.seed
-@options.plugin
+@plugin
 def package(
     model: ModelSource, inputs: dict[str, Any], layout: str, folder: Path, name: str, licence: str, seed: int
 ) -> Outcome:

@@ -17,6 +17,7 @@ from caffe2_cli.model_source import ModelSource
 from caffe2_cli.output.arrays import read_arrays
 from caffe2_cli.output.console import progress
 from caffe2_cli.output.echo import echo
+from caffe2_cli.plugins import plugin
 
 _SLOWEST = 5
 
@@ -31,7 +32,7 @@ _SLOWEST = 5
 @options.out("target", "The JSON file to write", file=True, required=True)
 @options.runtime_device
 @click.option("--runs", type=click.IntRange(min=1), default=10, show_default=True, help="Measured runs of an operator.")
-@options.plugin
+@plugin
 def profile(
     model: ModelSource, source: AnyPath | None, inputs: dict[str, Any], seed: int, target: AnyPath, device: str | None,
     runs: int,

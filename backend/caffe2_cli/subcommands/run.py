@@ -18,6 +18,7 @@ from caffe2_cli.model_source import ModelSource
 from caffe2_cli.output.arrays import read_arrays, write_arrays
 from caffe2_cli.output.console import progress
 from caffe2_cli.output.echo import message, name_of, say
+from caffe2_cli.plugins import plugin
 
 
 @command(
@@ -33,7 +34,7 @@ from caffe2_cli.output.echo import message, name_of, say
 @options.out("target", "The .npz file to write", former="--outputs", file=True, required=True)
 @options.outputs
 @options.device
-@options.plugin
+@plugin
 def run(
     model: ModelSource,
     source: AnyPath | None,

@@ -19,6 +19,7 @@ from caffe2_cli.output.arrays import read_arrays
 from caffe2_cli.output.command_line import command_line
 from caffe2_cli.output.console import steps_shown
 from caffe2_cli.output.echo import echo, message, say, say_files
+from caffe2_cli.plugins import plugin
 
 _POSITIVE: Final = click.IntRange(min=1)
 
@@ -43,7 +44,7 @@ _POSITIVE: Final = click.IntRange(min=1)
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random fills of the init net.")
 @options.recompute
 @options.device
-@options.plugin
+@plugin
 def train(
     model: ModelSource, source: AnyPath, steps: int, batch_size: int | None, loss: str | None, target: AnyPath,
     checkpoint_every: int, resume: AnyPath | None, seed: int, recompute: str, device: str | None,

@@ -18,6 +18,7 @@ from caffe2_cli.output.command_line import command_line
 from caffe2_cli.output.console import stages
 from caffe2_cli.output.echo import message
 from caffe2_cli.output.validation_tables import print_circumstances, print_report
+from caffe2_cli.plugins import plugin
 
 
 @command(
@@ -53,7 +54,7 @@ from caffe2_cli.output.validation_tables import print_circumstances, print_repor
 @options.target
 @options.recurrent
 @click.option("--caffe2-python", metavar="PATH", help="The Python that has real Caffe2.")
-@options.plugin
+@plugin
 def validate(
     model: ModelSource, other: AnyPath | None, runtimes: tuple[str, ...], source: AnyPath | None,
     inputs: dict[str, Any], outputs: tuple[str, ...], every_blob: bool, matrix: bool, lockstep: bool,
