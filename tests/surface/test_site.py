@@ -32,6 +32,7 @@ def test_the_site_is_complete_and_loads_nothing_from_the_network(tmp_path: Path)
     assert 'id="caffe2_frontend.exporter.to_onnx"' in pages["reference/caffe2_frontend.html"]
     assert "SparseLengthsSum" in pages["coverage.html"]
     assert "drawings/rooms.svg" in pages["architecture.html"]
+    assert "assets/iframe-worker.js" in pages["index.html"]  # the search works without a server
     assert len([name for name in pages if name.startswith("tutorials/")]) == len(tutorials())
 
 
@@ -63,6 +64,6 @@ def test_the_page_of_a_notebook_shows_what_cells_print() -> None:
         new_code_cell("c", outputs=[drawn]),
     ]
     text = to_markdown(nbformat.v4.new_notebook(cells=cells), "page")
-    assert text.startswith("# Title\n\n```python\nprint(3)\n```\n\n```{.text .output}\n3\n```\n\n```python\nx = 1\n```")
-    assert "```python\nc\n```\n\n<figure><svg></svg></figure>\n\n" in text
-    assert "(page.ipynb)" in text
+    assert text.startswith("# Title\n\n[This tutorial as a notebook](page.ipynb)")
+    assert "```python\nprint(3)\n```\n\n```{.text .output}\n3\n```\n\n```python\nx = 1\n```\n\n" in text
+    assert text.endswith("```python\nc\n```\n\n<figure><svg></svg></figure>\n")
