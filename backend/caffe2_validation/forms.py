@@ -13,7 +13,7 @@ from caffe2_backend.admission import load_proto
 from caffe2_backend.importer import to_netdef
 from caffe2_backend.runtime.sessions.missing_inputs import exported_inputs
 from caffe2_backend.runtime.sessions.session import require_outputs
-from caffe2_backend.runtime.sessions.wrong_inputs import wrong_inputs
+from caffe2_backend.runtime.sessions.wrong_inputs import wrong_inputs_of_net
 from caffe2_bridge import Int8Tensor, Model, load
 from caffe2_bridge.diagnostics import ConversionError, Diagnostic, RunError
 from caffe2_bridge.readers import cut_readers
@@ -163,8 +163,8 @@ class Forms:
                 return converted
         try:
             return self._export_guessing(model, dtypes, error)
-        except ConversionError:
-            wrong = wrong_inputs(given, exported_inputs(model))
+        except ConversionError as failure:
+            wrong = wrong_inputs_of_net(given, exported_inputs(model), failure)
             if wrong:
                 raise RunError(wrong) from error
             raise

@@ -35,9 +35,9 @@ from caffe2_backend.runtime.sessions.model_session import model_session
 from caffe2_backend.runtime.sessions.onnxruntime_library import real_device
 from caffe2_backend.runtime.sessions.session import Session, require_outputs
 from caffe2_backend.runtime.sessions.session_options import DEFAULTS, SessionOptions
-from caffe2_backend.runtime.sessions.wrong_inputs import wrong_inputs
+from caffe2_backend.runtime.sessions.wrong_inputs import wrong_inputs, wrong_inputs_of_net
 from caffe2_backend.runtime.values import Array, DeviceTensor, Int8Tensor, NoBlobError, Tensor, Value
-from caffe2_bridge.diagnostics import ConversionError, OptionError, RunError
+from caffe2_bridge.diagnostics import BridgeError, ConversionError, OptionError, RunError
 from caffe2_bridge.diagnostics.short_repr import short_repr
 from caffe2_bridge.model import Model
 from caffe2_bridge.readers import cut_readers
@@ -129,7 +129,7 @@ class Predictor(Sendable):
         except MemoryError as error:
             raise lack_of_memory("the model", error) from error
         except (ConversionError, RunError) as error:
-            wrong = "" if isinstance(error, NoBlobError) else wrong_inputs(inputs, self._runner.input_types())
+            wrong = "" if isinstance(error, NoBlobError) else self._runner.wrong_inputs(inputs, error)
             if wrong:
                 raise RunError(wrong) from error
             raise
@@ -214,6 +214,10 @@ class _NetRunner:
         """Return the element types and shapes of the inputs as text: those of the export, where there is one."""
         return {**net_inputs(self._model), **exported_inputs(self._model)}
 
+    def wrong_inputs(self, inputs: Mapping[str, Any], error: BridgeError) -> str:
+        """Return which inputs of a run that failed contradict the export, as a sentence; empty if none is known to."""
+        return wrong_inputs_of_net(inputs, exported_inputs(self._model), error)
+
     def _make(self, model: Model) -> Runnable:
         return make_program(model.predict_net, self._device, self._options, init=model.init, state=False)
 
@@ -295,6 +299,10 @@ class _OnnxRunner:
     def input_types(self) -> Mapping[str, str]:
         """Return the element types and shapes of the inputs as text."""
         return self._session.input_types()
+
+    def wrong_inputs(self, inputs: Mapping[str, Any], _: BridgeError) -> str:
+        """Return which inputs of a run that failed are not what the model takes, as a sentence; empty if all are."""
+        return wrong_inputs(inputs, self._session.input_types())
 
     @property
     def optional(self) -> Collection[str]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
 
 from caffe2_backend.input_text import Spec, parse_input
+from caffe2_bridge.diagnostics import BridgeError, ConversionError
+
+_INTEGERS: Final = frozenset({"int32", "int64"})
 
 
 def wrong_inputs(given: Mapping[str, Any], types: Mapping[str, str]) -> str:
@@ -15,21 +18,42 @@ def wrong_inputs(given: Mapping[str, Any], types: Mapping[str, str]) -> str:
         given: arrays by name; other values are left out.
         types: what the model takes, as text such as ``float32[T,N,256]``. Dims of one name must be one size.
     """
+    return _compare(given, types, lambda _expected, _found: False)
+
+
+def wrong_inputs_of_net(given: Mapping[str, Any], exported: Mapping[str, str], error: BridgeError) -> str:
+    """Return which inputs of a net's run that failed contradict its export, as a sentence; empty if none is known to.
+
+    The export was made without the inputs: where a net takes int32 and int64, it has assumed one. So that these differ
+    is said if nothing else does, and not if the net was converted for what was given, in which case dims may be wrong.
+    """
+    if not isinstance(error, ConversionError):
+        return _compare(given, exported, lambda _expected, _found: True)
+    return _compare(given, exported, lambda *names: _INTEGERS.issuperset(names)) or wrong_inputs(given, exported)
+
+
+def _compare(given: Mapping[str, Any], types: Mapping[str, str], are_alike: Callable[[str, str], bool]) -> str:
     sizes: dict[str, tuple[int, str]] = {}
-    return "; ".join(
-        text for name, value in given.items() if name in types for text in _wrong(name, value, types, sizes)
-    )
+    found: list[str] = []
+    for name, value in given.items():
+        dtype = getattr(value, "dtype", None)
+        if name in types and dtype is not None:
+            expected, bracket, dims = types[name].partition("[")
+            actual = "string" if dtype.kind in "OSU" else str(dtype)
+            taken = f"{actual if are_alike(expected, actual) else expected}{bracket}{dims}"
+            found += _wrong(name, value, taken, sizes)
+    return "; ".join(found)
 
 
-def _wrong(name: str, value: Any, types: Mapping[str, str], sizes: dict[str, tuple[int, str]]) -> Iterator[str]:
-    parsed = parse_input(f"input={types[name]}")
+def _wrong(name: str, value: Any, taken: str, sizes: dict[str, tuple[int, str]]) -> Iterator[str]:
+    parsed = parse_input(f"input={taken}")
     dtype, shape = getattr(value, "dtype", None), getattr(value, "shape", None)
     if parsed is None or dtype is None or shape is None:
         return
     found = "string" if dtype.kind in "OSU" else str(dtype)
     is_text = f"input {name!r} is {found}[{','.join(map(str, shape))}]"
     if not _fits(found, shape, parsed[1]):
-        yield f"{is_text}, and the model takes {types[name]}"
+        yield f"{is_text}, and the model takes {taken}"
         return
     for axis, (size, dim) in enumerate(zip(shape, parsed[1][1] or shape, strict=True)):
         if isinstance(dim, str):

@@ -7,13 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conformance.recording import operator
+from support.cells import fills
 from support.commands import call
 from support.paths import CHAR_RNN
 
 from caffe2_backend import Predictor
 from caffe2_backend.runtime.sessions.wrong_inputs import wrong_inputs
-from caffe2_bridge import load
-from caffe2_bridge.diagnostics import RunError
+from caffe2_bridge import Model, load
+from caffe2_bridge.diagnostics import ConversionError, RunError
+from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend import to_onnx
 
 GOOD = {
@@ -81,3 +84,21 @@ def test_what_fits() -> None:
     assert wrong_inputs({"x": x, "y": y, "z": np.zeros((1, 1), np.int64), "more": 1}, types) == ""
     assert wrong_inputs({"x": y, "y": x}, types).count("and the model takes") == 2
     assert wrong_inputs({"x": x, "y": np.zeros(3, np.float32)}, types).endswith("dim 0, N, is 3, and 2 in input 'x'")
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+@pytest.mark.parametrize("kind", ["Gather", "SparseLengthsSum"])
+def test_a_type_that_an_export_assumes_is_not_what_a_net_takes(kind: str, dtype: Any) -> None:
+    names = ["table", "ids", "lengths"][: 2 + (kind == "SparseLengthsSum")]
+    net = NetDef(op=[operator(kind, names, ["y"])], external_input=names, external_output=["y"])
+    inputs = {"ids": np.array([1, 99], dtype), "lengths": np.array([2], np.int32)}
+    predictor = Predictor(Model.of(net, fills({"table": np.ones((5, 2), np.float32)})))
+    with pytest.raises(RunError, match="99"):
+        predictor.run({name: inputs[name] for name in names[1:]})
+
+
+def test_a_net_that_does_not_convert_says_nothing_of_types() -> None:
+    op = operator("HuffmanTreeHierarchy", ["labels"], ["tree"], num_classes=6)
+    net = NetDef(op=[op], external_input=["labels"], external_output=["tree"])
+    with pytest.raises(ConversionError, match="has no conversion"):
+        Predictor(Model.of(net, NetDef())).run({"labels": np.arange(6)})
