@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from caffe2_backend.runtime.devices.elf import needed_libraries
 from gpu_suite.emulated_libraries import make_emulated_libraries
 from gpu_suite.wheels import RUNTIME, WheelError, download_one
 
@@ -35,6 +34,9 @@ class Made:
 
 def make_emulated_cuda(folder: Path, wheel_folder: Path | None) -> Made:
     """Unpack onnxruntime-gpu beside CUDA libraries that compute nothing. Raises WheelError if that cannot be done."""
+    # The command starts on machines that have neither the packages nor their requirements yet.
+    from caffe2_backend.runtime.devices.elf import needed_libraries
+
     _require_programs("gcc", "nm")
     site, libraries = folder / "emulated-cuda", folder / "libraries"
     if not (site / _PROVIDER).is_file():

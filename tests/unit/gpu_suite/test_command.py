@@ -30,6 +30,16 @@ def rehearse(tmp_path: Path, stages: str, **environment: str) -> tuple[subproces
     return done, json.loads(report.read_text()) if report.exists() else None
 
 
+def test_the_command_starts_without_the_project_and_its_packages() -> None:
+    """A machine with a GPU has neither: the command installs them from the wheels."""
+    done = subprocess.run(
+        [sys.executable, "-S", "-m", "gpu_suite", "--help"],
+        env={"PYTHONPATH": str(ROOT / "tests")}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "--wheels" in done.stdout
+
+
 def test_the_first_stage_runs_on_the_stand_in(tmp_path: Path) -> None:
     done, report = rehearse(tmp_path, "machine")
 
