@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from gpu_suite import wheels
 from gpu_suite.environment import make_environment
-from gpu_suite.page import worst, write_report
+from gpu_suite.page import one_line, worst, write_report
 from gpu_suite.results import STATUSES
 from gpu_suite.runner import StageReport, run_stages
 from gpu_suite.stage_table import STAGES, STAND_IN_STAGES, Stage
@@ -116,7 +116,7 @@ def _prove(options: argparse.Namespace, stages: Sequence[Stage]) -> int:
 def _print(report: StageReport) -> None:
     counts: dict[str, Any] = {status: report.count(status) for status in STATUSES}
     text = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
-    print(f"{report.stage:<9} {report.outcome:<8} {report.seconds:6.1f} s  {text}  {report.reason}".rstrip())  # noqa: T201 - the command's output
+    print(f"{report.stage:<9} {report.outcome:<8} {report.seconds:6.1f} s  {text}  {one_line(report.reason)}".rstrip())  # noqa: T201 - the command's output
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from gpu_suite.runner import StageReport
 
 _WORST: Final = {"failed": 0, "stopped": 1, "not run": 2, "passed": 3}
 _HIDDEN: Final = ("name", "status")
+_WIDEST: Final = 200  # characters
 
 
 def write_report(path: Path, about: Mapping[str, Any], reports: Sequence[StageReport]) -> None:
@@ -47,6 +48,12 @@ def page(about: Mapping[str, Any], reports: Sequence[StageReport]) -> Iterator[s
             yield from _rows(report.rows)
 
 
+def one_line(text: str) -> str:
+    """Return a text as one line, shortened: an error of cuDNN has kilobytes, which the JSON keeps."""
+    words = " ".join(text.split())
+    return words if len(words) <= _WIDEST else f"{words[:_WIDEST]} ..."
+
+
 def _rows(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     columns = [key for key in dict.fromkeys(key for row in rows for key in row) if key not in _HIDDEN]
     yield f"| {' | '.join(['what', 'outcome', *columns])} |"
@@ -61,7 +68,7 @@ def _number(value: Any) -> Any:
 
 
 def _cell(text: str) -> str:
-    return " ".join(text.replace("|", "\\|").split())
+    return one_line(text).replace("|", "\\|")
 
 
 def _replace(path: Path, text: str) -> None:

@@ -102,6 +102,7 @@ def test_the_report_is_json_and_a_page(tmp_path: Path) -> None:
     rows: list[dict[str, Any]] = [
         {"name": "a|b", "status": "measured", "ours_ms": 1.23456789},
         {"name": "c", "status": "failed", "reason": "two\nlines"},
+        {"name": "d", "status": "failed", "reason": "long " * 1000},
     ]
     report = StageReport("rnn", "Recurrent nets", "failed", 2.5, "c failed", rows)
 
@@ -111,9 +112,10 @@ def test_the_report_is_json_and_a_page(tmp_path: Path) -> None:
     assert document["outcome"] == "failed"
     assert document["stages"][0]["rows"] == rows
     text = (tmp_path / "out.md").read_text()
-    assert "| Recurrent nets | failed | 2.5 | 0 | 1 | 0 | 0 | 1 | c failed |" in text
+    assert "| Recurrent nets | failed | 2.5 | 0 | 2 | 0 | 0 | 1 | c failed |" in text
     assert "| a\\|b | measured | 1.235 |  |" in text
     assert "| c | failed |  | two lines |" in text
+    assert max(map(len, text.splitlines())) < 300
     assert next(iter(page({}, []))) == "# caffe2-bridge on CUDA"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.json", "out.md"]
 
