@@ -1,44 +1,15 @@
-"""Read .npz files, which may be damaged, or claim to be larger than they are, and write them."""
+"""Write .npz files, atomically."""
 
 from __future__ import annotations
 
-import math
-import os
-import struct
-import tokenize
 import zipfile
-import zlib
 from collections.abc import Mapping
-from typing import IO, Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from caffe2_bridge.bounds import refusal_to_unpack
-from caffe2_bridge.diagnostics import BridgeError, NetFormatError
-from caffe2_bridge.regular_file import open_regular
 from caffe2_bridge.storage import AnyPath
-
-# What zipfile, zlib and NumPy's parser of headers, which uses Python's, raise for damaged files.
-_MALFORMED: Final = (
-    ValueError, TypeError, EOFError, LookupError, OverflowError, MemoryError, RuntimeError, SyntaxError, struct.error,
-    zipfile.BadZipFile, zlib.error, tokenize.TokenError,
-)  # fmt: skip
-
-
-def read_npz(path: AnyPath) -> dict[str, Any]:
-    """Read arrays by name.
-
-    Raises NetFormatError if the file is not an .npz file of plain arrays, BridgeError if there is not enough memory,
-    OSError.
-    """
-    try:
-        with open_regular(path) as opened, zipfile.ZipFile(opened) as archive:
-            return _read_arrays(archive, os.fstat(opened.fileno()).st_size, path)
-    except (OSError, NetFormatError):
-        raise
-    except _MALFORMED as error:
-        raise NetFormatError(f"not an .npz file of plain arrays: {error}", str(path)) from None
 
 
 def write_npz(path: AnyPath, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
@@ -58,50 +29,3 @@ def _as_text(strings: npt.NDArray[Any]) -> npt.NDArray[Any]:
         value.decode(errors="surrogateescape") if isinstance(value, bytes) else str(value) for value in strings.ravel()
     ]
     return np.array(texts, str).reshape(strings.shape)
-
-
-def _read_arrays(archive: zipfile.ZipFile, size: int, path: AnyPath) -> dict[str, Any]:
-    """Read the arrays of an archive of so many bytes."""
-    members = archive.infolist()
-    refusal = refusal_to_unpack(sum(info.file_size for info in members), size)
-    if refusal:
-        raise NetFormatError(refusal, str(path))
-    return {info.filename.removesuffix(".npy"): _read_array(archive, info, path) for info in members}
-
-
-def _read_array(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: AnyPath) -> npt.NDArray[Any]:
-    """Read an array. It takes no more memory than the archive says, and that is what its header says."""
-    if info.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
-        raise ValueError(f"{info.filename!r} is compressed in a way that NumPy does not use")
-    with archive.open(info) as stream:
-        try:
-            shape, fortran, dtype = _read_header(stream)
-        except ValueError as error:
-            if "allow_pickle" not in str(error):
-                raise
-            raise ValueError(f"the header of {info.filename!r} has more than 10,000 bytes") from None
-        expected = math.prod(shape) * dtype.itemsize
-        if dtype.hasobject or not dtype.itemsize or min(shape, default=0) < 0:
-            raise ValueError(f"{info.filename!r} must hold numbers or text, of dims that are not negative")
-        content = _read_content(stream, expected, path) if expected <= info.file_size else bytearray()
-        if len(content) != expected:
-            raise ValueError(f"{info.filename!r} of shape {shape} and type {dtype} does not have {expected:,} bytes")
-    array = np.frombuffer(content, dtype, count=math.prod(shape)) if expected else np.zeros(shape, dtype)
-    return array.reshape(shape[::-1]).T if fortran else array.reshape(shape)
-
-
-def _read_content(stream: IO[bytes], expected: int, path: AnyPath) -> bytearray:
-    """Read as many bytes, or those that there are, and one more. Raises BridgeError if there is not enough memory."""
-    try:
-        return bytearray(stream.read(expected + 1))
-    except MemoryError:
-        raise BridgeError(f"{path}: there is not enough memory for an array of {expected:,} bytes") from None
-
-
-def _read_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    version = np.lib.format.read_magic(stream)
-    read: Any = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}.get(version)
-    if read is None:
-        raise ValueError(f"version {version} of NumPy's format is not supported")
-    header: tuple[tuple[int, ...], bool, np.dtype[Any]] = read(stream)
-    return header

@@ -40,7 +40,7 @@ def completing(*values: str) -> Callable[[click.Context, click.Parameter, str], 
 def model(command: Callable[..., Any]) -> Callable[..., Any]:
     """Return the argument MODEL, with the options about where its parts are: ``model``, a ModelSource."""
     init = click.option(
-        "--init", type=LOCATION, help="The init net, or a pickled checkpoint (.pkl), if it is not in MODEL's folder."
+        "--init", type=LOCATION, help="The init net, or weights by name (.pkl, .npz), if it is not in MODEL's folder."
     )
     databases = click.option(
         "--databases", type=LOCATION, help="The folder of databases that the init net loads from; by default its own."

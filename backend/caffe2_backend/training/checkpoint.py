@@ -9,9 +9,10 @@ from typing import Final
 
 import numpy as np
 
-from caffe2_backend.npz import read_npz, write_npz
+from caffe2_backend.npz import write_npz
 from caffe2_backend.runtime.values import Array
 from caffe2_bridge.diagnostics import NetFormatError
+from caffe2_bridge.files.npz import read_npz
 from caffe2_bridge.storage import AnyPath
 
 FILE: Final = "checkpoint.npz"

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from caffe2_backend.npz import read_npz, write_npz
+from caffe2_backend.npz import write_npz
 from caffe2_bridge.diagnostics import RunError
+from caffe2_bridge.files.npz import read_npz
 from caffe2_bridge.storage import AnyPath
 
 

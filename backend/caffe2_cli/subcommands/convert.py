@@ -52,8 +52,8 @@ def convert(
 ) -> Outcome:  # fmt: skip
     """Write MODEL, a Caffe2 model, to OUT in another of Caffe2's formats, or its weights for another framework.
 
-    Of weights, MODEL may be a pickled checkpoint (.pkl) without its net. OUT is replaced once the new model is
-    complete.
+    Of weights, MODEL may be a pickled checkpoint (.pkl) or an .npz file without its net. OUT is replaced once the new
+    model is complete.
     """
     target = out or output
     if target is None or (out and output):

@@ -13,6 +13,7 @@ from caffe2_bridge import wire
 from caffe2_bridge.diagnostics import NetFormatError
 from caffe2_bridge.files import text
 from caffe2_bridge.files.databases import minidb
+from caffe2_bridge.files.npz import holds_npz
 from caffe2_bridge.files.pickles.unpack import holds_pickle
 from caffe2_bridge.proto.caffe2_pb2 import BlobProto, NetDef, OperatorDef, PlanDef, TensorProto, TensorProtos
 from caffe2_bridge.proto.metanet_pb2 import MetaNetDef
@@ -29,11 +30,15 @@ class Format(StrEnum):
     LMDB = "an LMDB database"
     LEVELDB = "a LevelDB database"
     PICKLE = "a pickled checkpoint"
+    NPZ = "an .npz archive of arrays"
+
+
+WITHOUT_NET: Final = frozenset({Format.PICKLE, Format.NPZ})  # parameters by name
 
 
 # Formats that are easily mistaken for nets: offset, magic bytes, description.
 _MAGIC: Final = (
-    (0, b"PK\x03\x04", "a zip archive (or an .npz, or a TorchScript file)"),
+    (0, b"PK\x03\x04", "a zip archive (or a TorchScript file)"),
     (0, b"\x1f\x8b", "a gzip file: unpack it first"),
     (0, b"\x89HDF", "an HDF5 file"),
     (0, b"\x89PNG", "a picture"),
@@ -52,8 +57,9 @@ def mistaken_for_model(head: bytes) -> str | None:
     """Describe a file that is neither a net nor an ONNX model by its first bytes; None if it may be one."""
     if not head.strip():
         return "the file is empty" if not head else "the file holds only white space"
-    if holds_pickle(head):
-        return f"this is {Format.PICKLE}, which has parameters and no net"
+    weights = _parameters_without_net(head)
+    if weights is not None:
+        return f"this is {weights}, which has parameters and no net"
     for offset, magic, what in _MAGIC:
         if head[offset:].startswith(magic):
             return f"this is {what}"
@@ -67,8 +73,9 @@ def detect(span: wire.Span) -> Format:
     head = span.view[:_HEAD].tobytes()
     if not head.strip():
         raise NetFormatError("the file is empty" if not head else "the file holds only white space")
-    if holds_pickle(head):
-        return Format.PICKLE
+    weights = _parameters_without_net(head)
+    if weights is not None:
+        return weights
     for offset, magic, what in _MAGIC:
         if head[offset:].startswith(magic):
             raise NetFormatError(f"this is {what}")
@@ -83,6 +90,12 @@ def detect(span: wire.Span) -> Format:
         if found is not None:
             return found
     return _binary_format(span)
+
+
+def _parameters_without_net(head: bytes) -> Format | None:
+    if holds_pickle(head):
+        return Format.PICKLE
+    return Format.NPZ if holds_npz(head) else None
 
 
 # A string or comment, a brace, or a field's name.

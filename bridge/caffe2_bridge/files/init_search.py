@@ -74,9 +74,9 @@ def _init_nets(path: AnyPath, read: Read) -> Iterator[tuple[AnyPath, InitNet]]:
         return
     if len(files) > (_MOST_FILES if isinstance(path, Path) else _MOST_DOWNLOADS):
         return
-    binary = set()
+    binary = set()  # .npz files are where inputs and outputs are kept: weights in one are given as the init net
     for file in files:
-        if file == path or (file.suffix == ".pbtxt" and file.stem in binary):
+        if file == path or file.suffix == ".npz" or (file.suffix == ".pbtxt" and file.stem in binary):
             continue
         try:
             init = read(file)

@@ -16,9 +16,10 @@ from caffe2_bridge.files import init_search, pairing, text
 from caffe2_bridge.files.blobs.records import Blob
 from caffe2_bridge.files.databases import leveldb_file, lmdb_file, minidb
 from caffe2_bridge.files.databases.loads import init_of_blobs, read_loads
-from caffe2_bridge.files.detect import Format, detect
+from caffe2_bridge.files.detect import WITHOUT_NET, Format, detect
+from caffe2_bridge.files.npz import read_npz
 from caffe2_bridge.files.open_files import open_file, open_together
-from caffe2_bridge.files.pickles.checkpoint import init_of_checkpoint
+from caffe2_bridge.files.pickles.checkpoint import init_of_arrays, init_of_checkpoint
 from caffe2_bridge.files.plan_files import read_plan
 from caffe2_bridge.files.predictor_db import read_meta, read_predictor
 from caffe2_bridge.init.init_net import InitNet, read_init_net
@@ -48,8 +49,8 @@ def load(
             (``predict_net`` and ``init_net``, ``X_predict`` and ``X_init``, ``model`` and ``model_init``; .pb goes
             before .pbtxt), a predict net in binary or text, a plan, or a predictor database: minidb, LMDB or LevelDB.
         init: the init net of the predict net, a database of its parameters, or a checkpoint: a pickled dict of names
-            to arrays (.pkl), of which nothing is run. By default it is searched in the folder of the predict net: by
-            name, or else the one file that fills all parameters of the net.
+            to arrays (.pkl), of which nothing is run, or an .npz file. By default it is searched in the folder of the
+            predict net: by name, or else the one file that fills all parameters of the net, but for an .npz file.
         predictor: the name of the predictor, for a database that holds several.
         databases: the folder with the databases that the init net loads parameters from; by default its own folder.
             Nothing outside of that folder is read.
@@ -89,8 +90,8 @@ def load(
 def load_init_net(path: Location, databases: Location | None = None, *, optimizer_state: bool = False) -> InitNet:
     """Load the init net in a file, binary or text, and the databases that it loads parameters from.
 
-    The file may be a database of tensors itself, as Caffe2's operator `Save` writes them, or a checkpoint: a pickled
-    dict of names to arrays, of which nothing is run.
+    The file may be a database of tensors itself, as Caffe2's operator `Save` writes them, a checkpoint: a pickled
+    dict of names to arrays, of which nothing is run, or an .npz file of arrays.
 
     Args:
         path: the file.
@@ -116,6 +117,8 @@ def _read_init(span: wire.Span, path: AnyPath, databases: Location | None, wante
             return init_of_blobs(_DATABASES[found](path))
         if found is Format.PICKLE:
             return init_of_checkpoint(span, wanted)
+        if found is Format.NPZ:
+            return init_of_arrays(read_npz(path))
         if found not in _NETS:
             raise NetFormatError(f"the init net must be a net, but this is {found}", str(path))
         init = read_init_net(span if found is Format.NET else _net_text(span, str(path)))
@@ -308,4 +311,4 @@ def _kind(path: AnyPath) -> Format | None:
         found = _open(path)[1]
     except NetFormatError:
         return None
-    return None if found is Format.PICKLE else found
+    return None if found in WITHOUT_NET else found

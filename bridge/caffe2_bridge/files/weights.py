@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from caffe2_bridge.diagnostics import BridgeError, OptionError
-from caffe2_bridge.files.detect import Format, detect
+from caffe2_bridge.files.detect import WITHOUT_NET, detect
 from caffe2_bridge.files.loader import load, load_init_net
 from caffe2_bridge.files.open_files import open_file
 from caffe2_bridge.files.optional_packages import required
@@ -49,12 +49,12 @@ class SavedWeights:
 
 
 def load_weights(path: Location, init: Location | None = None, *, predictor: str | None = None) -> InitNet:
-    """Load the parameters of a model, as :func:`load` reads it, or those of a pickled checkpoint without its net.
+    """Load the parameters of a model, as :func:`load` reads it, or those of a checkpoint (.pkl, .npz) without a net.
 
     Raises the errors of :func:`load` and :func:`load_init_net`.
     """
     where = locate(path)
-    if init is None and predictor is None and where.is_file() and detect(open_file(where)) is Format.PICKLE:
+    if init is None and predictor is None and where.is_file() and detect(open_file(where)) in WITHOUT_NET:
         return load_init_net(where)
     return load(path, init, predictor=predictor).init
 

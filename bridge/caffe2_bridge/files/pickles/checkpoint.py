@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Final
 
@@ -14,7 +15,7 @@ from caffe2_bridge.files.pickles.unpack import find_pickle
 from caffe2_bridge.files.pickles.values import PickledArray, decode
 from caffe2_bridge.init.fill_nets import fill_net
 from caffe2_bridge.init.init_net import InitNet
-from caffe2_bridge.netdef.parameters import NUMBERS, Parameter
+from caffe2_bridge.netdef.parameters import NUMBERS, Array, Parameter
 
 _BLOBS: Final = "blobs"
 _NAMED: Final = 3
@@ -48,11 +49,33 @@ def init_of_checkpoint(span: wire.Span, wanted: Collection[str] | None = ()) -> 
         raise NetFormatError(
             f"the pickle has no arrays of parameters; it has {listed(list(stored), _NAMED) or 'nothing'}"
         )
-    return InitNet(
-        MappingProxyType(parameters),
-        findings=(*_left_out(state, _STATE, _HINT), *_left_out(others, "they are not tensors that Caffe2 has")),
-        serialized=lambda: fill_net(parameters.values(), ()),
+    return _init(
+        parameters, [*_left_out(state, _STATE, _HINT), *_left_out(others, "they are not tensors that Caffe2 has")]
     )
+
+
+def init_of_arrays(arrays: Mapping[str, Array]) -> InitNet:
+    """Return an init net with arrays, such as those of an .npz file, a note of those that Caffe2 has no tensors of."""
+    numbers = {name: array for name, array in arrays.items() if array.dtype.newbyteorder("=") in NUMBERS}
+    parameters = {
+        name: Parameter(name, array.dtype.newbyteorder("="), array.shape, partial(_native, array))
+        for name, array in numbers.items()
+    }
+    others = [name for name in arrays if name not in numbers]
+    if not parameters:
+        raise NetFormatError(f"the file has no arrays of parameters; it has {listed(others, _NAMED) or 'nothing'}")
+    return _init(parameters, _left_out(others, "they are not tensors that Caffe2 has"))
+
+
+def _native(array: Array) -> Array:
+    return array.astype(array.dtype.newbyteorder("="))
+
+
+def _init(parameters: Mapping[str, Parameter], findings: Sequence[Diagnostic]) -> InitNet:
+    return InitNet(
+        MappingProxyType(dict(parameters)), findings=tuple(findings),
+        serialized=lambda: fill_net(parameters.values(), ()),
+    )  # fmt: skip
 
 
 def is_optimizer_state(name: str) -> bool:

@@ -56,6 +56,7 @@ def zipped() -> bytes:
         (record(*text_record("key", b"value")), Format.MINIDB),
         (b"\x80\x04\x95", Format.PICKLE),
         (b"(dp0\n.", Format.PICKLE),
+        (zipped(), Format.NPZ),
     ],
 )
 def test_formats(data: bytes, expected: Format) -> None:
@@ -73,7 +74,7 @@ META = MetaNetDef(nets=[NetsMap(key="PREDICT_NET_TYPE", value=NET)], blobs=[Blob
         (b"\n<!DOCTYPE html><html>", "a web page"),
         (b"<html><body>404", "a web page"),
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:0", "Git LFS pointer"),
-        (zipped(), "a zip archive"),
+        (b"PK\x03\x04" + bytes(26) + b"archive/data.pkl", "a zip archive"),
         (b"\x01\x02\x03", "neither a net"),
         (b"just some words", "neither a net"),
         (b'{"json": 1}', "neither a net"),
