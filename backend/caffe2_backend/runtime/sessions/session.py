@@ -15,6 +15,7 @@ from caffe2_backend.runtime.devices.device_names import CPU, WEBGPU, device_inde
 from caffe2_backend.runtime.sending.sendable import Recipe, Sendable
 from caffe2_backend.runtime.sending.sources import graph_source
 from caffe2_backend.runtime.sessions.constant_defaults import ConstantDefaults
+from caffe2_backend.runtime.sessions.failure_text import failure_text
 from caffe2_backend.runtime.sessions.fixed_binding import FixedBinding
 from caffe2_backend.runtime.sessions.guard import Guard, failure_of
 from caffe2_backend.runtime.sessions.missing_inputs import (
@@ -134,7 +135,7 @@ class Session(Sendable):
                     enable_fallback=int(device_kind(self._real) == "cuda"),
                 )  # fmt: skip
         except failures() as error:
-            raise RunError(f"onnxruntime cannot load the model: {error}") from error
+            raise RunError(f"onnxruntime cannot load the model: {failure_text(str(error))}") from error
         if self._real == CPU and not options.providers:
             session._model_bytes = None  # noqa: SLF001 - kept for a change of providers, which does not happen here
         return session

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 
 from caffe2_backend.runtime.memory import lack_in_session
+from caffe2_backend.runtime.sessions.failure_text import failure_text
 from caffe2_bridge.diagnostics import RunError
 from caffe2_frontend.interop.native_limits import Need
 
@@ -43,7 +44,7 @@ def failure_of(error: Exception) -> RunError:
     found = _NAMED.search(str(error))
     if found:
         return RunError(f"{found[1]}: onnxruntime would end the process")
-    return lack_in_session(str(error)) or RunError(f"onnxruntime: {error}")
+    return lack_in_session(str(error)) or RunError(f"onnxruntime: {failure_text(str(error))}")
 
 
 def _is_bad(emit: _Emitter, operand: str, shape: str, need: Need) -> str:
