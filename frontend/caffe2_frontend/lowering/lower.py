@@ -166,7 +166,7 @@ class Lowering:
             reason = (
                 f"the operator reads blob {name!r}, which no earlier operator writes and which is not an external input"
             )
-            self.report("undefined-blob", reason, here, self._undefined_hint(view, name) if scope.outermost else "")
+            self.report("undefined-blob", reason, here, self._undefined_hint(view, name))
             scope.poison(name)
         repeated = _repeated(view.outputs)
         for name in repeated:

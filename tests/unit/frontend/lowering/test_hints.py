@@ -26,6 +26,14 @@ def test_an_undefined_blob_has_the_type_that_its_reader_expects() -> None:
     assert "--input 'z=float32[N,D]'" in hint(net(operator("Relu", ["z"], ["y"])), "undefined-blob")
 
 
+def test_a_blob_that_only_a_body_reads_can_be_made_an_input() -> None:
+    body = NetDef(op=[operator("Add", ["x", "z"], ["y"])])
+    predict = net(operator("If", ["c"], ["y"], then_net=body), inputs=("c", "x"))
+    known = {"c": ("bool", [1]), "x": ("float32", [2])}
+    assert "--input 'z=float32[N,D]'" in hint(predict, "undefined-blob", **known)
+    assert check(predict, inputs={**known, "z": ("float32", [2])}).covered
+
+
 def test_an_input_of_another_type_is_described() -> None:
     mask = operator("SparseToDenseMask", ["ids", "ranges", "default"], ["y"], mask=[1, 2])
     predict = net(operator("LengthsToRanges", ["x"], ["ranges"]), mask, inputs=("x", "ids", "default"))
