@@ -11,6 +11,7 @@ from caffe2_cli.output.echo import say
 from caffe2_cli.output.validation_tables import print_circumstances, print_report
 from caffe2_validation.api import run_validation
 from caffe2_validation.options import ValidationOptions
+from caffe2_validation.report import NOT_COMPARED_WITH_CAFFE2
 
 if TYPE_CHECKING:
     from caffe2_validation.report import ValidationReport
@@ -27,5 +28,7 @@ def verify(model: Model | AnyPath, written: AnyPath, **options: Any) -> Validati
         print_report(report)
         print_circumstances(report)
     else:
-        say(f"verified: {report.verdict_text}")
+        cases = f"{len(report.cases)} case{'' if len(report.cases) == 1 else 's'}"
+        scope = "" if report.compared_with_caffe2 else f"; {NOT_COMPARED_WITH_CAFFE2}"
+        say(f"verified: what was written agrees with the model ({cases}{scope})")
     return report

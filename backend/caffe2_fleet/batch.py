@@ -20,10 +20,17 @@ from caffe2_validation.options import DEFAULTS, ValidationOptions
 
 @dataclass(frozen=True)
 class Batch:
-    """The results of a batch, in the order of its models, and the files that it skipped."""
+    """What a batch found.
+
+    Attributes:
+        results: of the models, in their order.
+        skipped: the files that are not models.
+        kept: how many results are those of an earlier run.
+    """
 
     results: Sequence[ModelResult]
     skipped: Sequence[Skipped]
+    kept: int = 0
 
     def __repr__(self) -> str:
         return short_repr(self, count_verdicts(self.results), models=len(self.results), skipped=len(self.skipped))
@@ -70,4 +77,4 @@ def run_batch(
                 report(result, len(results), len(tasks))
     ordered = [results[task.name] for task in tasks]
     write_summary(out, ordered, skipped, options, command)
-    return Batch(ordered, skipped)
+    return Batch(ordered, skipped, len(plan.kept))

@@ -15,7 +15,7 @@ from caffe2_cli.command import Outcome
 from caffe2_cli.exit_codes import NO, YES
 from caffe2_cli.output.command_line import command_line
 from caffe2_cli.output.console import results_shown
-from caffe2_cli.output.echo import echo
+from caffe2_cli.output.echo import echo, say
 from caffe2_cli.output.skipped import print_skipped
 from caffe2_cli.subcommands.fleet import discover, trends
 
@@ -107,6 +107,8 @@ def batch(
 
         echo(text_table(found.results))
     print_skipped(found.skipped, "see summary.json")
+    if found.kept:
+        say(f"kept from an earlier run: {found.kept} results; to run all again, remove {target}", err=True)
     exported = sum(bool(result.onnx) for result in found.results)
     if found.results:
         echo(count_verdicts(found.results))

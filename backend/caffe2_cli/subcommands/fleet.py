@@ -9,7 +9,7 @@ from caffe2_cli import options
 from caffe2_cli.command import Outcome, command
 from caffe2_cli.exit_codes import YES
 from caffe2_cli.output.echo import echo, message, name_of, say
-from caffe2_cli.output.skipped import print_skipped
+from caffe2_cli.output.skipped import print_skipped, without_parts
 
 
 @command(
@@ -21,7 +21,7 @@ from caffe2_cli.output.skipped import print_skipped
 def discover(folder: AnyPath, manifest: AnyPath, *, update: bool) -> Outcome:
     """Write a manifest of the models under FOLDER, to edit and to give to `caffe2-bridge batch`.
 
-    Files that are not models are listed on stderr with the reason, 20 of them; with --json all are.
+    Files that are not models, nor parts of one, are listed on stderr with the reason, 20 of them; with --json all are.
     """
     from caffe2_fleet.models.update_manifest import discover_manifest
 
@@ -29,7 +29,7 @@ def discover(folder: AnyPath, manifest: AnyPath, *, update: bool) -> Outcome:
     for task in found.gone:
         message("warning", f"no longer there: {task.name} ({task.path})")
     print_skipped(found.skipped, "which --json lists")
-    say(f"{manifest}: {len(found.added)} models added, {len(found.skipped)} files skipped")
+    say(f"{manifest}: {len(found.added)} models added, {len(without_parts(found.skipped))} other files skipped")
     added, gone = ([task.name for task in tasks] for tasks in (found.added, found.gone))
     return Outcome({"path": str(manifest), "added": added, "gone": gone, "skipped": [vars(f) for f in found.skipped]})
 

@@ -25,10 +25,17 @@ _HEAD: Final = 4096
 
 @dataclass(frozen=True)
 class Skipped:
-    """A file that is not a model of its own, by its path under the folder, and why."""
+    """A file that is not a model of its own.
+
+    Attributes:
+        path: under the folder.
+        reason: why.
+        is_part: whether it is part of a model: its init net, or the same net in text.
+    """
 
     path: str
     reason: str
+    is_part: bool = False
 
 
 @dataclass(frozen=True)
@@ -49,14 +56,14 @@ def discover(folder: AnyPath, excluded: AnyPath | None = None) -> Discovery:
     models: list[AnyPath] = []
     skipped: list[Skipped] = []
     for place, files in _walk(folder, excluded):
-        found, reasons = _models_in(files)
+        found, others = _models_in(files)
         nets = [path for path in found if path.suffix != ".onnx"]
         if len(nets) == 1 and nets[0].stem == _PREDICT:
             models.append(place)
         else:
             models += nets
         models += [path for path in found if path.suffix == ".onnx"]
-        skipped += [Skipped(name_of(path, folder), reason) for path, reason in reasons]
+        skipped += [Skipped(name_of(path, folder), reason, is_part) for path, reason, is_part in others]
     return Discovery(tuple(models), tuple(skipped))
 
 
@@ -106,23 +113,29 @@ def _named_init_net(model: AnyPath) -> AnyPath | None:
     return None if model.suffix == ".onnx" else pairing.init_net_beside(model)
 
 
-def _models_in(files: Sequence[AnyPath]) -> tuple[list[AnyPath], list[tuple[AnyPath, str]]]:
-    """Return the model files among the files of one folder, and the reasons why the others are none."""
+def _models_in(files: Sequence[AnyPath]) -> tuple[list[AnyPath], list[tuple[AnyPath, str, bool]]]:
+    """Return the model files among the files of one folder, and why the others are none: are they part of a model?"""
     reasons = {path: why for path in files if (why := _why_skipped(path))}
+    parts: dict[AnyPath, str] = {}
     binary = {path.stem: path for path in files if path.suffix == ".pb" and path not in reasons}
     for path in files:
         if path.suffix == ".pbtxt" and path not in reasons and path.stem in binary:
-            reasons[path] = f"the same net as {binary[path.stem].name}, in text"
-    models = [path for path in files if path not in reasons]
+            parts[path] = f"the same net as {binary[path.stem].name}, in text"
+    models = [path for path in files if path not in reasons and path not in parts]
     for model, init in unnamed_init_nets([path for path in models if path.suffix != ".onnx"]).items():
-        reasons[init] = f"the init net of {model.name}"
-    models = [path for path in models if path not in reasons]
-    reasons |= dict(_init_nets(models, [path for path in reasons if pairing.is_init_net(path)]))
-    return models, [(path, reasons[path]) for path in files if path in reasons]
+        parts[init] = f"the init net of {model.name}"
+    models = [path for path in models if path not in parts]
+    for init, owner in _init_nets(models, [path for path in (*reasons, *parts) if pairing.is_init_net(path)]):
+        if owner:
+            parts[init] = f"the init net of {owner}"
+        else:
+            reasons[init] = "an init net without a predict net beside it"
+    others = reasons | parts
+    return models, [(path, others[path], path in parts) for path in files if path in others]
 
 
 def _init_nets(models: Sequence[AnyPath], nets: Sequence[AnyPath]) -> Iterator[tuple[AnyPath, str]]:
-    """Yield the models of init nets; one that belongs to none may miss its predict net."""
+    """Yield the names of the models of init nets, empty for one that belongs to none."""
     owners: dict[AnyPath, AnyPath] = {}
     for model in models:
         with suppress(NetFormatError, OSError):
@@ -132,7 +145,7 @@ def _init_nets(models: Sequence[AnyPath], nets: Sequence[AnyPath]) -> Iterator[t
     stems = {file.stem: owner for file, owner in owners.items()}
     for net in nets:
         owner = owners.get(net) or stems.get(net.stem)  # the pair of a net in both formats has two init nets
-        yield net, f"the init net of {names[owner.stem]}" if owner else "an init net without a predict net beside it"
+        yield net, names[owner.stem] if owner else ""
 
 
 def _why_skipped(path: AnyPath) -> str:

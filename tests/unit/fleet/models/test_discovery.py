@@ -30,6 +30,7 @@ def test_every_file_is_a_model_or_has_a_reason(folder: Path) -> None:
     found = discover(folder, folder / "out")
     assert [path.name for path in found.models] == ["a_predict_net.pb", "b.pb"]
     reasons = {file.path: file.reason for file in found.skipped}
+    assert {file.path for file in found.skipped if file.is_part} == {"a_init_net.pb", "b.pbtxt"}
     assert reasons.pop("broken.pb").startswith("the file is neither a net")
     assert reasons.pop("notes.txt")
     assert reasons == {
