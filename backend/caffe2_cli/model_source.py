@@ -35,7 +35,12 @@ class ModelSource:
         return self.path.suffix == ".onnx"
 
     def load(self) -> Model:
-        """Load a Caffe2 model, as :func:`caffe2_bridge.load` does."""
+        """Load a Caffe2 model, as :func:`caffe2_bridge.load` does. Raises click.UsageError for an .onnx file."""
+        if self.is_onnx:
+            raise click.UsageError(
+                f"{self.path} is an ONNX model, and MODEL must be a Caffe2 model; "
+                f"to make it one: caffe2-bridge import {self.path} -o net"
+            )
         return load(self.path, self.init, predictor=self.predictor, databases=self.databases)
 
     def read(self) -> Model | AnyPath:

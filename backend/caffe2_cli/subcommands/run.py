@@ -23,7 +23,7 @@ from caffe2_cli.plugins import plugin
 
 @command(
     example="caffe2-bridge run models/char_rnn --random-inputs -o outputs.npz", schema=1,
-    codes={YES: "The outputs are written."},
+    codes={YES: "MODEL ran."},
 )  # fmt: skip
 @options.model
 @click.option("--inputs", "source", type=options.LOCATION, help="An .npz file with an array for each input.")
@@ -31,7 +31,7 @@ from caffe2_cli.plugins import plugin
 @options.inputs
 @options.random_weights
 @options.seed
-@options.out("target", "The .npz file to write", former="--outputs", file=True, required=True)
+@options.out("target", "The .npz file to write", former="--outputs", file=True)
 @options.outputs
 @options.device
 @plugin
@@ -42,7 +42,7 @@ def run(
     inputs: dict[str, Any],
     random_weights: bool,
     seed: int,
-    target: AnyPath,
+    target: AnyPath | None,
     outputs: tuple[str, ...],
     device: str | None,
 ) -> Outcome:
@@ -68,11 +68,13 @@ def run(
     for warning in caught:
         message("warning", warning.message)
     results = {name: value.data if isinstance(value, Int8Tensor) else value for name, value in found.items()}
-    write_arrays(target, results)
+    if target is not None:
+        write_arrays(target, results)
     for name, array in results.items():
         say(f"{name}: {array.dtype}{list(array.shape)}")
     outputs_data = [{"name": n, "dtype": str(a.dtype), "shape": list(a.shape)} for n, a in results.items()]
-    return Outcome({"path": name_of(target), "outputs": outputs_data, "seconds": round(time.perf_counter() - start, 3)})
+    path = None if target is None else name_of(target)
+    return Outcome({"path": path, "outputs": outputs_data, "seconds": round(time.perf_counter() - start, 3)})
 
 
 def _synthesized(model: Any, chosen: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
