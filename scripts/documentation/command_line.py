@@ -67,7 +67,7 @@ def _options(command: click.Command, context: click.Context) -> Iterator[str]:
     records = [record for option in sorted(options, key=_order) if (record := option.get_help_record(context))]
     if records:
         yield "| option | meaning |\n|---|---|"
-        yield from (f"| `{_cell(names)}` | {_cell(text)} |" for names, text in records)
+        yield from (f"| `{names}` | {_cell(text)} |" for names, text in records)
         yield ""
 
 
@@ -76,4 +76,5 @@ def _order(option: click.Option) -> int:
 
 
 def _cell(text: str) -> str:
+    """Return text for a cell; in code a bar separates nothing, and a backslash before it would show."""
     return text.replace("|", "\\|")
