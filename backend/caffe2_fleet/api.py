@@ -32,7 +32,6 @@ def run(
     jobs: int = 1,
     seconds: float = 600.0,
     memory: int | None = None,
-    command: str = "",
 ) -> Generator[ModelResult]:
     """Check, export and validate models, and yield a result for each, as they end.
 
@@ -50,7 +49,6 @@ def run(
         jobs: how many models run at a time, on engines of this machine; for slurm, how many workers start.
         seconds: time limit of one model.
         memory: limit of the resident memory of one model's process, in bytes; None for no limit.
-        command: the command line, for the pages.
 
     Raises:
         OptionError: the manifest is not valid, the engine does not exist, or an option is not plain data.
@@ -60,7 +58,7 @@ def run(
     """
     where = None if target is None else locate(target)
     tasks = _tasks(models, where)
-    plan = make_plan(tasks, where, options, Limits(seconds, memory), command)
+    plan = make_plan(tasks, where, options, Limits(seconds, memory))
     return run_plan(plan, engine, jobs)
 
 

@@ -59,7 +59,7 @@ def run_batch(
         seconds: time limit for one model.
         memory: limit of the resident memory of one model's process, in bytes; None for no limit.
         report: called after each model, with its result, how many are done and how many there are.
-        command: the command line, for the pages.
+        command: the command line, for the index.
 
     Raises:
         OptionError: the manifest is not valid.
@@ -68,7 +68,7 @@ def run_batch(
         OSError: ``source`` cannot be read, or ``out`` cannot be written.
     """
     tasks, skipped = find_tasks(source, out)
-    plan = make_plan(tasks, out, options, Limits(seconds, memory), command)
+    plan = make_plan(tasks, out, options, Limits(seconds, memory))
     results: dict[str, ModelResult] = {}
     with closing(run_plan(plan, engine, jobs)) as found:
         for result in found:

@@ -35,7 +35,6 @@ class Job:
         key: digest of the model's files and of what is asked of it; empty if the files cannot be read.
         bytes: the size of the model's files.
         limits: of time and memory.
-        command: the command line, for the page.
     """
 
     task: ModelTask
@@ -44,7 +43,6 @@ class Job:
     key: str = ""
     bytes: int = 0
     limits: Limits = field(default_factory=Limits)
-    command: str = ""
 
     @property
     def share(self) -> int:
@@ -64,6 +62,10 @@ class Job:
     def request(self) -> dict[str, Any]:
         """Return the request to a model process."""
         return {
-            "task": self.task.to_json(), "options": self.options, "target": self.target, "command": self.command,
-            "onnx": f"onnx/{self.task.stem}.onnx", "page": self.page,
+            "task": self.task.to_json(), "options": self.options, "target": self.target,
+            "onnx": f"onnx/{self.task.stem}.onnx", "page": self.page, "repro": "",
         }  # fmt: skip
+
+    def diagnosis(self) -> dict[str, Any]:
+        """Return the request that also finds the operator that differs, and writes it under the target."""
+        return self.request() | {"repro": f"repro/{self.task.stem}"}

@@ -25,7 +25,7 @@ class FleetPlan:
 
 
 def make_plan(
-    tasks: Iterable[ModelTask], target: AnyPath | None, options: ValidationOptions, limits: Limits, command: str
+    tasks: Iterable[ModelTask], target: AnyPath | None, options: ValidationOptions, limits: Limits
 ) -> FleetPlan:
     """Compute the key of each model, and find what is done. Writes the lock file to the target.
 
@@ -44,7 +44,7 @@ def make_plan(
             key, size = "", 0
         done = records.find(task.name, key) if records is not None and key else None
         if done is None:
-            jobs.append(Job(task, text, folder, key, size, limits, command))
+            jobs.append(Job(task, text, folder, key, size, limits))
         else:
             kept.append(done if done.owner == task.owner else done.with_owner(task.owner))
     if target is not None:

@@ -47,6 +47,8 @@ class ModelResult:
         verdict_text: the verdict of the validation with what it compared, see ValidationReport.
         compared_with_caffe2: whether real Caffe2 was one of the sides; None if there was no validation.
         compared_with_net_evaluator: the same of an evaluator of the net itself, see ValidationReport.
+        format: ``Caffe2`` or ``ONNX``; empty if the model could not be read.
+        repro: the folder under that of the batch with the operator that differs, ready to run; empty if none was found.
     """
 
     model: str
@@ -76,6 +78,8 @@ class ModelResult:
     verdict_text: str = ""
     compared_with_caffe2: bool | None = None
     compared_with_net_evaluator: bool | None = None
+    format: str = ""
+    repro: str = ""
 
     def __repr__(self) -> str:
         return short_repr(self, self.model, self.verdict, reason=self.reason, owner=self.owner)

@@ -75,8 +75,9 @@ def batch(
 
     SOURCE is a folder, or a manifest (.toml, .json, .parquet) that lists models with their init nets, inputs, outputs
     and tolerances: `caffe2-bridge batch discover` writes one, docs/fleets.md describes it. Writes the .onnx files, a
-    page for each model, index.html, summary.json and, if PyArrow is installed, results.parquet. A second run resumes:
-    models that have a result and did not change are skipped.
+    page for each model, index.html, summary.json, results.csv and, if PyArrow is installed, results.parquet. Models
+    whose runtimes disagree run once more, for the operator that differs: repro/ has it. A second run resumes: models
+    that have a result and did not change are skipped.
 
     `batch discover --help` and `batch trends --help` describe the other actions.
     """

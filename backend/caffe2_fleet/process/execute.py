@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from caffe2_bridge.storage import locate
 from caffe2_fleet.batch_records import Records
@@ -57,9 +57,25 @@ def answer(job: Job, pool: ProcessPool) -> ModelResult:
             reasons.append(str(error))
             cause = error.cause
         else:
+            record = _diagnosed(job, pool, record)
             own = {"owner": job.task.owner, "key": job.key, "bytes": job.bytes, "attempts": len(reasons) + 1}
             return ModelResult(job.task.name, **{"page": job.page} | record | own)
     return crashed(job, f"{reasons[-1]} (twice, the second time alone)", cause, len(reasons))
+
+
+def _diagnosed(job: Job, pool: ProcessPool, record: dict[str, Any]) -> dict[str, Any]:
+    """Return the record of a model, whose run is repeated to find the operator that differs if sides disagree.
+
+    The second run has limits of its own; where it meets them the record of the first one stays.
+    """
+    if record["verdict"] != "disagree" or not job.target:
+        return record
+    try:
+        with pool.lease() as process:
+            found = process.ask(job.diagnosis(), job.limits.seconds, job.limits.memory)
+    except (LimitError, ProcessEndedError) as error:
+        return record | {"notes": [*record["notes"], f"the operator that differs was not found: {error}"]}
+    return found if found["verdict"] == "disagree" else record
 
 
 def crashed(job: Job, reason: str, cause: str, attempts: int) -> ModelResult:

@@ -66,6 +66,7 @@ def run_task(task: ModelTask, common: ValidationOptions, onnx_file: AnyPath | No
             model = outcome.model = read_model(task.path, task.init or None)
             outer, inner = _count(model)
             record |= {"operators": outer.total(), "body_operators": inner.total(), "types": dict(outer + inner)}
+            record["format"] = "Caffe2" if isinstance(model, Model) else "ONNX"
         if isinstance(model, Model):
             with _timed(times, "export"):
                 model, notes = find_weights(model)

@@ -1,9 +1,9 @@
 """A process that runs models: reads requests as lines of JSON from stdin, writes a line of JSON for each to stdout.
 
 A request has ``task`` and ``options`` as JSON texts, ``target``, the folder of the batch (empty: nothing is written),
-the paths ``onnx`` and ``page`` under it, and the ``command`` that started the batch. The first line that the process
-writes says that it is ready. It ends as soon as stdin does, also in the middle of a model: with the process that
-started it, however that ended.
+and the paths ``onnx``, ``page`` and ``repro`` under it (``repro`` empty: the operator that differs is not looked for).
+The first line that the process writes says that it is ready. It ends as soon as stdin does, also in the middle of a
+model: with the process that started it, however that ended.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from caffe2_bridge.model import Model
 from caffe2_bridge.storage import locate
+from caffe2_fleet.process.alone import command_of
 from caffe2_fleet.process.run_task import run_task
 from caffe2_fleet.result import ModelResult
 from caffe2_fleet.site.model_page import write_model_page
@@ -35,14 +36,21 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     if not request["target"]:
         return run_task(task, options).record
     target = locate(request["target"])
+    repro = request["repro"]
+    if repro:
+        options = replace(options, lockstep=True, repro=target / repro)
     outcome = run_task(task, options, target / request["onnx"])
     record = outcome.record | {"page": request["page"]}
     if record.get("onnx"):
         record["onnx"] = request["onnx"]
+    report = outcome.report
+    if report is not None:
+        report = replace(report, command=command_of(task, options))
+        record["repro"] = repro if any(found.folder for found in report.divergences) else ""
     result = ModelResult(task.name, owner=task.owner, **record)
-    report = None if outcome.report is None else replace(outcome.report, command=request["command"])
     drawn = outcome.model if outcome.model is None or isinstance(outcome.model, Model) else locate(task.path)
-    write_model_page(target, result, report, drawn)
+    if not repro or result.verdict == "disagree":  # else the page of the run that found them to disagree stays
+        write_model_page(target, result, report, drawn)
     return record
 
 

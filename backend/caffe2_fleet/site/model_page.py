@@ -1,12 +1,13 @@
-"""The page of one model of a batch: the report of its validation, or why there is none."""
+"""The page of one model of a batch: verdict and proof, export, diagnostics, and the report if there is one."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from html import escape
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
+from urllib.parse import quote
 
 from caffe2_bridge.diagnostics import BridgeError
 from caffe2_bridge.model import Model
@@ -14,12 +15,19 @@ from caffe2_bridge.storage import AnyPath
 from caffe2_fleet.result import ModelResult
 from caffe2_fleet.site.html import mark_of
 from caffe2_frontend.interop.files.onnx_files import replacing
-from caffe2_validation.render.page import page
+from caffe2_validation.render.page import Verdict, page
 from caffe2_validation.render.picture import error_picture
 from caffe2_validation.render.template import fill
 from caffe2_validation.report import ValidationReport
 
 _TEMPLATE: Final = Path(__file__).with_name("failure.html")
+# What verdicts prove that are not those of a validation.
+_PROOFS: Final[Mapping[str, str]] = {
+    "not exported": "Nothing is proved of an export, as there is none; what was compared is the net itself.",
+    "not covered": "Nothing is proved: a part of the model does not convert, and nothing was compared.",
+    "could not run": "Nothing is proved: the model could not be read, or nothing ran it.",
+    "crashed": "Nothing is proved: the process that ran the model did not end as it should.",
+}
 
 
 def write_model_page(
@@ -30,23 +38,38 @@ def write_model_page(
     Args:
         out: the folder of the batch.
         result: the record of the model.
-        report: of the validation; without it, or if the net was not exported, the page has the reason and the
-            diagnostics of the record.
+        report: of the validation; None if it did not run.
         model: to draw, a Caffe2 model or the path of an ONNX model.
 
     Raises OSError.
     """
     target = out / result.page
     target.parent.mkdir(parents=True, exist_ok=True)
-    home = "../" * (len(PurePosixPath(result.page).parts) - 1) + "index.html"
+    root = "../" * (len(PurePosixPath(result.page).parts) - 1)
     picture = _picture(model, report or ValidationReport(result.model, "", (), ()), result.findings)
-    if report is None or result.verdict == "not exported":  # a page of the report would have the report's verdict
-        text = failure_page(result, home, picture)
-    else:
-        exported = [f"exported: {result.onnx}"] if result.onnx else []
-        text = page(replace(report, notes=(*exported, *result.notes)), picture, home)
     with replacing(target) as file:
-        file.write(text.encode())
+        file.write(model_page(result, report, picture, root).encode())
+
+
+def model_page(result: ModelResult, report: ValidationReport | None = None, picture: str = "", root: str = "") -> str:
+    """Return the page of a model; ``root`` is the address of the batch's folder, with a slash at its end."""
+    export, home = "\n".join(_export(result, root)), f"{root}index.html"
+    verdict = Verdict(result.verdict, mark_of(result.verdict), _PROOFS.get(result.verdict, ""))
+    if report is not None:
+        own = verdict if result.verdict == "not exported" else None
+        report = replace(report, model=result.model, notes=tuple(result.notes))
+        return page(report, picture, home, verdict=own, export=export)
+    return fill(
+        _TEMPLATE,
+        model=escape(result.model),
+        verdict=escape(verdict.text),
+        mark=verdict.mark,
+        proof=escape(verdict.proof),
+        home=escape(home),
+        counts=f"{result.operators} operators, {result.body_operators} in bodies; {result.seconds:.1f} s",
+        export=export,
+        picture=f"<h2>The net</h2>{picture}" if picture else "",
+    )
 
 
 def _picture(model: Model | AnyPath | None, report: ValidationReport, findings: Sequence[Mapping[str, Any]]) -> str:
@@ -58,32 +81,44 @@ def _picture(model: Model | AnyPath | None, report: ValidationReport, findings: 
         return ""
 
 
-def failure_page(result: ModelResult, home: str, picture: str = "") -> str:
-    """Return the page of a model that was not compared, from its record."""
-    return fill(
-        _TEMPLATE,
-        model=escape(result.model),
-        verdict=escape(result.verdict),
-        mark=mark_of(result.verdict),
-        home=escape(home),
-        reason="<br>".join(map(escape, (result.reason, *result.notes))),
-        counts=f"{result.operators} operators, {result.body_operators} in bodies; {result.seconds:.1f} s",
-        findings=_findings(result.findings),
-        picture=f"<h2>The net</h2>{picture}" if picture else "",
-    )
+def _export(result: ModelResult, root: str) -> Iterator[str]:
+    """Yield the exported file or why there is none, the repro, and the diagnostics with their hints."""
+    if result.onnx:
+        yield f'<p id="exported">Exported: {_link(root, result.onnx)}, {result.onnx_bytes:,} bytes.</p>'
+    elif result.format == "ONNX":
+        yield '<p id="exported">The model is an ONNX model: it was imported, and there is nothing to export.</p>'
+    else:
+        yield '<p id="exported">There is no exported file.</p>'
+    if result.reason:
+        yield f'<div class="card" id="reason">{"<br>".join(map(escape, (result.reason, *result.notes)))}</div>'
+    if result.repro:
+        yield (
+            f'<p id="repro">The operator that differs, ready to run: {_link(root, f"{result.repro}/")} '
+            "(<code>python repro.py</code> in the folder of a runtime)</p>"
+        )
+    yield _findings(result.findings)
+
+
+def _link(root: str, path: str) -> str:
+    return f'<a href="{quote(root + path)}"><code>{escape(path)}</code></a>'
 
 
 def _findings(findings: Sequence[Mapping[str, Any]]) -> str:
+    """Return the diagnostics as a table, unfolded if one is an error."""
     if not findings:
         return ""
     head = "".join(f"<th>{name}</th>" for name in ("severity", "code", "operator", "reason", "hint"))
     body = "\n".join(map(_row, findings))
+    unfolded = " open" if any(finding["severity"] == "error" for finding in findings) else ""
     return (
-        '<h2>Diagnostics of the export</h2><div class="scroll"><table id="findings" class="sortable">'
-        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+        f"<details{unfolded}><summary>Diagnostics of the export ({len(findings)})</summary>"
+        '<div class="scroll"><table id="findings" class="sortable">'
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div></details>"
     )
 
 
 def _row(finding: Mapping[str, Any]) -> str:
-    texts = (finding["severity"], finding["code"], finding["place"], finding["reason"], finding["hint"])
-    return f"<tr>{''.join(f'<td>{escape(str(text))}</td>' for text in texts)}</tr>"
+    mark = {"error": "disagree", "warning": "could"}.get(str(finding["severity"]), "dim")
+    short = (f'<td class="short {mark}">{finding["severity"]}</td>', f'<td class="short">{finding["code"]}</td>')
+    cells = (f"<td>{escape(str(finding[name]))}</td>" for name in ("place", "reason", "hint"))
+    return f"<tr>{''.join((*short, *cells))}</tr>"

@@ -6,6 +6,7 @@ import io
 import zipfile
 from base64 import b64encode
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -31,23 +32,38 @@ def write_page(report: ValidationReport, path: Location, picture: str = "") -> N
         file.write(page(report, picture).encode())
 
 
-def page(report: ValidationReport, picture: str = "", home: str = "") -> str:
+@dataclass(frozen=True)
+class Verdict:
+    """The verdict at the head of a page: its text, the class of its colour, and what it proves."""
+
+    text: str
+    mark: str
+    proof: str
+
+
+def page(
+    report: ValidationReport, picture: str = "", home: str = "", *, verdict: Verdict | None = None, export: str = ""
+) -> str:
     """Return the report as HTML that needs no other file and no network.
 
     Args:
         report: the report.
         picture: of the model, from :func:`error_picture`.
         home: the address of the index page that leads here; empty if there is none.
+        verdict: to show in the place of the report's.
+        export: what came of the export of the model, as HTML, to stand below the verdict.
     """
+    head = verdict or Verdict(report.verdict_text, _MARKS[report.verdict], report.proof)
     sides = [side for side in report.sides if side != report.reference]
     colours = {side: f"s{i % 4}" for i, side in enumerate(sides)}
     return fill(
         _TEMPLATE,
-        verdict=escape(report.verdict_text),
-        mark=_MARKS[report.verdict],
+        verdict=escape(head.text),
+        mark=head.mark,
         model=escape(report.model),
         summary=escape(_summary(report)),
-        proof=escape(report.proof),
+        proof=escape(head.proof),
+        export=export,
         divergences="".join(
             [
                 *(_divergence(found, drawn=bool(picture)) for found in report.divergences),

@@ -18,29 +18,25 @@ for (const table of document.querySelectorAll("table.sortable")) {
       };
       const rows = [...table.tBodies[0].rows].sort(compare);
       table.tBodies[0].append(...(down ? rows.reverse() : rows));
+      table.dispatchEvent(new Event("sort"));
     });
   });
 }
-// Show the rows of a table that have the tag of the button that is pressed, and the words of the search.
+// Show the rows of a table that have the tag of the button that is pressed.
 for (const group of document.querySelectorAll("[data-filters]")) {
   const rows = [...document.querySelectorAll(`#${group.dataset.filters} tbody tr`)];
   const buttons = [...group.querySelectorAll("button")];
-  const search = group.querySelector("[data-search]");
   const show = pressed => {
     for (const button of buttons) button.setAttribute("aria-pressed", button === pressed);
-    const words = (search?.value ?? "").toLowerCase().split(/\s+/).filter(Boolean);
     let count = 0;
     for (const row of rows) {
-      const tagged = pressed.dataset.show === "all" || row.dataset.tags.split(" ").includes(pressed.dataset.show);
-      const text = words.length ? row.textContent.toLowerCase() : "";
-      row.hidden = !tagged || !words.every(word => text.includes(word));
+      row.hidden = pressed.dataset.show !== "all" && !row.dataset.tags.split(" ").includes(pressed.dataset.show);
       count += row.hidden ? 0 : 1;
     }
     const empty = document.querySelector(`#${group.dataset.filters}-empty`);
     if (empty) empty.hidden = count > 0;
   };
   for (const button of buttons) button.addEventListener("click", () => show(button));
-  search?.addEventListener("input", () => show(buttons.find(button => button.getAttribute("aria-pressed") === "true")));
   show(buttons[0]);
 }
 // Copy a command.

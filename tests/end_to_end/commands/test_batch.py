@@ -61,8 +61,8 @@ def test_the_command(folder: Path, tmp_path: Path) -> None:
     assert verdicts == {"bad.onnx": "could not run", "broken": "could not run", "deep/gru": "agree", "lstm": "agree"}
     assert summary["counts"]["agree"] == 2
     page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
-    assert '<a href="pages/deep/gru.html">' in page
-    assert '<a href="onnx/deep/gru.onnx">' in page
+    assert '<a class="model" href="pages/deep/gru.html">' in page
+    assert '<a href="onnx/deep/gru.onnx" title=' in page
     assert "http" not in page.replace("http-equiv", "")
     shutil.rmtree(folder / "broken")
     (folder / "bad.onnx").unlink()

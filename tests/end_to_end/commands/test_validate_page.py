@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import onnx
 import pytest
@@ -19,10 +17,8 @@ from support.validation.faults import with_weight
 from caffe2_backend.picture import sketch_model
 from caffe2_bridge import Model, load
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
-from caffe2_fleet.result import ModelResult
-from caffe2_fleet.site.summary import index_page, write_summary
 from caffe2_frontend import to_onnx
-from caffe2_validation import ValidationOptions, ValidationReport, validate
+from caffe2_validation import ValidationReport, validate
 from caffe2_validation.render.page import page, write_page
 from caffe2_validation.render.picture import colouring, error_picture
 
@@ -144,99 +140,6 @@ def test_the_page_opens_at_the_operator_that_is_named(
     inside = f"(() => {{ const p = {pane}, [x, y] = p.place({marked}), box = p.canvas.getBoundingClientRect();"
     inside += "return x > box.left && x < box.right && y > box.top && y < box.bottom; })()"
     assert browser.js(inside)
-
-
-def batch_summary() -> dict[str, Any]:
-    scope = "zoo/" + "a_long_folder_without_spaces/" * 5
-    verdicts = ("agree", "disagree", "not covered", "could not run", "crashed", "agree")
-    models = [
-        ModelResult(
-            f"{scope}{i}", verdict, "reason " * 30 + "w" * 90, worst=10.0**-i, operators=i,
-            body_operators=10 - i, cases=1, page=f"pages/{i} #.html", onnx="onnx/m.onnx",
-        )
-        for i, verdict in enumerate(verdicts)
-    ]  # fmt: skip
-    return {
-        "models": [asdict(model) for model in models], "counts": Counter(verdicts), "command": "c " + "x" * 300,
-        "runtimes": [], "tolerances": {}, "versions": {}, "skipped": [{"path": f"{scope}x.jpg", "reason": "a picture"}],
-    }  # fmt: skip
-
-
-def test_the_index_of_a_batch(browser: Browser, tmp_path: Path) -> None:
-    (tmp_path / "index.html").write_text(index_page(batch_summary()), encoding="utf-8")
-    browser.open(tmp_path / "index.html", 1280, dark=False)
-    for kept in ("document.documentElement", "document.querySelector('.scroll')"):
-        assert browser.js(f"{kept}.scrollWidth <= {kept}.clientWidth")
-    rows = "[...document.querySelectorAll('#models tbody tr')].filter(row => !row.hidden)"
-    assert browser.js(f"{rows}.length") == 6
-    assert browser.js(f"{rows}[0].cells[1].textContent") == "crashed"  # the worst first
-    browser.js("document.querySelectorAll('#models th button')[2].click()")
-    assert browser.js(f"{rows}.map(row => row.cells[2].textContent)") == [f"1.0e-0{i}" for i in (5, 4, 3, 2, 1)] + [
-        "1.0e+00"
-    ]
-    browser.js("document.querySelector('[data-show=could-not-run]').click()")
-    assert browser.js(f"{rows}.map(row => row.cells[1].textContent)") == ["could not run"]
-    assert browser.js(f"{rows}[0].querySelector('a').getAttribute('href')") == "pages/3%20%23.html"
-    browser.js("document.querySelector('#skipped summary').click()")
-    assert browser.js("document.documentElement.scrollWidth") <= 1280
-    browser.open(tmp_path / "index.html", 380, dark=True)
-    assert browser.js("document.documentElement.scrollWidth") <= 380
-
-
-def fleet_results(changed: str) -> list[ModelResult]:
-    """Return 40 models; the verdict of the first is given."""
-    missing = {"code": "unsupported-operator", "severity": "error", "location": {"op_type": "NoSuchOperator"}}
-    refused = ModelResult(
-        "refused <b>", "not covered", "r", "unsupported-operator: NoSuchOperator", page="pages/r.html",
-        findings=[missing], owner="vision",
-    )  # fmt: skip
-    first = ModelResult("zoo/0", changed, cause="" if changed == "agree" else "differs in onnxruntime-cpu")
-    return [first, refused, *(ModelResult(f"zoo/{i}", "agree", owner="speech") for i in range(1, 39))]
-
-
-def open_page(browser: Browser, path: Path, text: str) -> None:
-    path.write_text(text.replace("<body>", '<body id="verdict">'), encoding="utf-8")
-    browser.open(path, 1280, dark=False)
-    assert browser.js("document.documentElement.scrollWidth") <= 1280
-
-
-def search_for(browser: Browser, words: str) -> None:
-    box = "document.querySelector('[data-search]')"
-    browser.js(f"{box}.value = '{words}'; {box}.dispatchEvent(new Event('input'))")
-
-
-def test_the_site_of_a_fleet(browser: Browser, tmp_path: Path) -> None:
-    write_summary(tmp_path, fleet_results("agree"), (), ValidationOptions(), "")
-    assert not (tmp_path / "trends.html").exists()
-    later = [replace(result, key="other") for result in fleet_results("disagree")]
-    write_summary(tmp_path, later, (), ValidationOptions(), "")
-    browser.open(tmp_path / "index.html", 1280, dark=False)
-    rows = (
-        "[...document.querySelectorAll('#models tbody tr')].filter(row => !row.hidden).map(r => r.cells[0].innerText)"
-    )
-    search = (
-        "const box = document.querySelector('[data-search]'); box.value = '{}'; box.dispatchEvent(new Event('input'))"
-    )
-    browser.js("{" + search.format("vision unsupp") + "}")
-    assert browser.js(rows) == ["refused <b>"]
-    browser.js("document.querySelector('[data-show=agree]').click()")
-    assert browser.js(rows) == []
-    search_for(browser, "speech")
-    assert browser.js(f"{rows}.length") == 38
-    links = "[...document.querySelectorAll('body > p:first-of-type a')].map(link => link.getAttribute('href'))"
-    assert set(browser.js(links)) >= {"causes.html", "trends.html"}
-
-    open_page(browser, tmp_path / "causes.html", (tmp_path / "causes.html").read_text("utf-8"))
-    cells = "[...document.querySelector('#{} tbody tr').cells].map(cell => cell.innerText.trim())"
-    assert browser.js(cells.format("blockers")) == ["unsupported-operator", "NoSuchOperator", "1", "1"]
-    browser.js("document.querySelector('#blockers summary').click()")
-    assert browser.js("document.querySelector('#blockers details a').getAttribute('href')") == "pages/r.html"
-    assert browser.js("document.querySelectorAll('#causes tbody tr').length") == 2
-
-    open_page(browser, tmp_path / "trends.html", (tmp_path / "trends.html").read_text("utf-8"))
-    assert browser.js("document.querySelector('h1').textContent").startswith("1 worse, 0 better")
-    assert browser.js(cells.format("worse"))[:3] == ["zoo/0", "agree", "disagree"]
-    assert browser.js("document.querySelectorAll('#counts tbody tr').length") == 6
 
 
 def test_the_page_has_what_is_needed_to_repeat_it(report: ValidationReport) -> None:

@@ -11,7 +11,7 @@ import pytest
 from caffe2_bridge.diagnostics import Diagnostic, Location
 from caffe2_fleet.causes import Blocker, cause_of_errors, cause_of_sides, cause_of_text, find_blockers
 from caffe2_fleet.result import ModelResult
-from caffe2_fleet.table import write_table
+from caffe2_fleet.table import write_parquet
 from caffe2_fleet.trends import compare_runs
 
 CODE = "unsupported"
@@ -76,11 +76,11 @@ def test_the_table(tmp_path: Path) -> None:
         "m", "disagree", "r", "c", worst=math.inf, key="k", owner="o", types={"Relu": 2},
         differences={"a / b": math.nan}, times={"read": 0.5}, versions={"onnx": "1"}, findings=RESULTS[1].findings,
     )  # fmt: skip
-    write_table([*RESULTS, full], tmp_path / "t.parquet")
+    write_parquet([*RESULTS, full], tmp_path / "t.parquet")
     rows = parquet.read_table(tmp_path / "t.parquet").to_pylist(maps_as_pydicts="strict")
     assert [row["status"] for row in rows] == ["not covered", "not covered", "agree", "disagree"]
     assert (rows[2]["findings"], rows[2]["errors"]) == ({"note": 1}, {})
     assert (rows[3]["hash"], rows[3]["operators"], rows[3]["errors"]) == ("k", {"Relu": 2}, {CODE: 2})
     assert math.isnan(rows[3]["differences"]["a / b"])
-    write_table([], tmp_path / "empty.parquet")
+    write_parquet([], tmp_path / "empty.parquet")
     assert parquet.read_table(tmp_path / "empty.parquet").num_rows == 0

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ import pytest
 from caffe2_fleet.batch_records import Records
 from caffe2_fleet.job import Job, Limits
 from caffe2_fleet.process import model_process
-from caffe2_fleet.process.execute import execute
+from caffe2_fleet.process.execute import answer, execute
 from caffe2_fleet.process.model_process import LimitError, ModelProcess, ProcessEndedError
 from caffe2_fleet.process.pool import ProcessPool, StoppedError
 from caffe2_fleet.task import ModelTask
@@ -24,7 +25,12 @@ SERVER = """
 import json, os, signal, sys, time
 print('{"ready": 1}', flush=True)
 for line in sys.stdin:
-    name = json.loads(json.loads(line)["task"])["name"]
+    request = json.loads(line)
+    name = json.loads(request["task"])["name"]
+    if name.startswith("differs"):
+        if name == "differs slowly" and request["repro"]: time.sleep(60)
+        print(json.dumps({"verdict": "disagree", "notes": [], "repro": request["repro"]}), flush=True)
+        continue
     if name == "sleep": time.sleep(60)
     if name == "large": held = bytearray(300 << 20); time.sleep(60)
     if name == "chatty": print("Hello from html.py", flush=True)
@@ -96,6 +102,18 @@ def test_a_model_whose_process_dies_runs_once_more_alone(tmp_path: Path) -> None
     assert "SIGSEGV" in poison.reason
     late = execute(job("sleep", seconds=0.2), pool)
     assert (late.verdict, late.attempts) == ("crashed", 1)
+    pool.stop()
+
+
+def test_a_model_whose_runtimes_disagree_runs_once_more_for_the_operator(tmp_path: Path) -> None:
+    pool = ProcessPool()
+    found, late = (
+        answer(replace(job(name, seconds=seconds), target=str(tmp_path)), pool)
+        for name, seconds in (("differs", 30.0), ("differs slowly", 0.5))
+    )
+    assert (found.verdict, found.repro) == ("disagree", "repro/differs")
+    assert (late.verdict, late.repro) == ("disagree", "")
+    assert late.notes[0].startswith("the operator that differs was not found: ")
     pool.stop()
 
 
