@@ -2,45 +2,30 @@
 
 from __future__ import annotations
 
-import sys
-from importlib import import_module
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
 from typing import Final
 
 import click
 
+from caffe2_bridge.diagnostics import OptionError
+from caffe2_bridge.plugins import import_plugin
 
-def load_plugin(name: str) -> None:
-    """Import a module by its name, or a file that ends in ``.py``, which runs its code.
 
-    Raises click.BadParameter where it does not exist, or fails.
-    """
+def _load_plugins(context: click.Context, _: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Import the modules that an option names, but not while a shell completes a line, and return their names."""
     try:
-        if name.endswith(".py"):
-            _import_file(Path(name))
-        else:
-            import_module(name)
-    except Exception as error:
-        raise click.BadParameter(f"{name}: {type(error).__name__}: {error}", param_hint="'--plugin'") from error
-
-
-def _import_file(path: Path) -> None:
-    """Import a file as a module of a name that no other has."""
-    spec = spec_from_file_location(f"caffe2_bridge_plugin_{path.stem}", path)
-    assert spec is not None and spec.loader is not None  # noqa: PT018 - of any name that ends in .py
-    module = module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-
-
-def _load_plugins(context: click.Context, _: click.Parameter, names: tuple[str, ...]) -> None:
-    """Import the modules that an option names, but not while a shell completes a line."""
-    for name in () if context.resilient_parsing else names:
-        load_plugin(name)
+        for name in () if context.resilient_parsing else names:
+            import_plugin(name)
+    except OptionError as error:
+        raise click.BadParameter(str(error), param_hint="'--plugin'") from error
+    return names
 
 
 plugin: Final = click.option(
-    "--plugin", multiple=True, metavar="MODULE", expose_value=False, callback=_load_plugins,
+    "--plugin", "plugins", multiple=True, metavar="MODULE", expose_value=False, callback=_load_plugins,
     help="A Python module of yours that registers operators, by name or as a .py file; its code runs. Repeatable.",
+)  # fmt: skip
+plugins: Final = click.option(
+    "--plugin", "plugins", multiple=True, metavar="MODULE", callback=_load_plugins,
+    help="A Python module of yours that registers operators, by name or as a .py file; its code runs, in the processes "
+    "of the models too. Repeatable.",
 )  # fmt: skip

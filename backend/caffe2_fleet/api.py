@@ -32,6 +32,7 @@ def run(
     jobs: int = 1,
     seconds: float = 600.0,
     memory: int | None = None,
+    plugins: Sequence[str] = (),
 ) -> Generator[ModelResult]:
     """Check, export and validate models, and yield a result for each, as they end.
 
@@ -49,16 +50,18 @@ def run(
         jobs: how many models run at a time, on engines of this machine; for slurm, how many workers start.
         seconds: time limit of one model.
         memory: limit of the resident memory of one model's process, in bytes; None for no limit.
+        plugins: modules that register operators, by name or as .py files, which the process of each model imports.
 
     Raises:
-        OptionError: the manifest is not valid, the engine does not exist, or an option is not plain data.
+        OptionError: the manifest is not valid, the engine does not exist, or an option is not plain data,
+            or a plugin has no file.
         NetFormatError: the manifest is not a TOML, JSON or Parquet file.
         RunError: the engine is not installed, does not answer, or was lost.
         OSError: ``models`` cannot be read, or ``target`` cannot be written.
     """
     where = None if target is None else locate(target)
     tasks = _tasks(models, where)
-    plan = make_plan(tasks, where, options, Limits(seconds, memory))
+    plan = make_plan(tasks, where, options, Limits(seconds, memory), plugins)
     return run_plan(plan, engine, jobs)
 
 

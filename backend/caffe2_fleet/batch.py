@@ -47,6 +47,7 @@ def run_batch(
     memory: int | None = None,
     report: Callable[[ModelResult, int, int], None] | None = None,
     command: str = "",
+    plugins: Sequence[str] = (),
 ) -> Batch:
     """Export and validate models; ``out`` gets the .onnx files, a page and a record of each, and a summary of all.
 
@@ -60,15 +61,16 @@ def run_batch(
         memory: limit of the resident memory of one model's process, in bytes; None for no limit.
         report: called after each model, with its result, how many are done and how many there are.
         command: the command line, for the index.
+        plugins: modules that register operators, see :func:`caffe2_backend.fleet.run`.
 
     Raises:
-        OptionError: the manifest is not valid.
+        OptionError: the manifest is not valid, or a plugin has no file.
         NetFormatError: the manifest is not a TOML, JSON or Parquet file.
         RunError: the engine is not installed, does not answer, or was lost.
         OSError: ``source`` cannot be read, or ``out`` cannot be written.
     """
     tasks, skipped = find_tasks(source, out)
-    plan = make_plan(tasks, out, options, Limits(seconds, memory))
+    plan = make_plan(tasks, out, options, Limits(seconds, memory), plugins)
     results: dict[str, ModelResult] = {}
     with closing(run_plan(plan, engine, jobs)) as found:
         for result in found:

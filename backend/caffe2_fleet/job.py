@@ -35,6 +35,7 @@ class Job:
         key: digest of the model's files and of what is asked of it; empty if the files cannot be read.
         bytes: the size of the model's files.
         limits: of time and memory.
+        plugins: the modules that the model's process imports first, see :mod:`caffe2_bridge.plugins`.
     """
 
     task: ModelTask
@@ -43,6 +44,7 @@ class Job:
     key: str = ""
     bytes: int = 0
     limits: Limits = field(default_factory=Limits)
+    plugins: tuple[str, ...] = ()
 
     @property
     def share(self) -> int:
@@ -63,7 +65,7 @@ class Job:
         """Return the request to a model process."""
         return {
             "task": self.task.to_json(), "options": self.options, "target": self.target,
-            "onnx": f"onnx/{self.task.stem}.onnx", "page": self.page, "repro": "",
+            "onnx": f"onnx/{self.task.stem}.onnx", "page": self.page, "repro": "", "plugins": self.plugins,
         }  # fmt: skip
 
     def diagnosis(self) -> dict[str, Any]:

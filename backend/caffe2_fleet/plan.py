@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from importlib.metadata import version
 
 from caffe2_bridge.diagnostics import OptionError
+from caffe2_bridge.plugins import absolute_plugin, plugin_source
 from caffe2_bridge.storage import AnyPath
 from caffe2_fleet.batch_records import Records
 from caffe2_fleet.job import Job, Limits
@@ -25,14 +27,21 @@ class FleetPlan:
 
 
 def make_plan(
-    tasks: Iterable[ModelTask], target: AnyPath | None, options: ValidationOptions, limits: Limits
+    tasks: Iterable[ModelTask],
+    target: AnyPath | None,
+    options: ValidationOptions,
+    limits: Limits,
+    plugins: Sequence[str] = (),
 ) -> FleetPlan:
     """Compute the key of each model, and find what is done. Writes the lock file to the target.
 
-    Raises OptionError if the options are not plain data, and OSError if the target cannot be written.
+    Raises OptionError if the options are not plain data or a plugin has no file, and OSError if the target cannot be
+    written.
     """
     text = plain_options(options)
-    common = f"{text}\n{version('caffe2-bridge')}"
+    sources = [sha256(plugin_source(name)).hexdigest() for name in plugins]
+    common = "\n".join([text, version("caffe2-bridge"), *sources])
+    named = tuple(map(absolute_plugin, plugins))
     lock = Lock() if target is None else Lock.read(target / NAME)
     records = None if target is None else Records(target)
     folder = "" if target is None else str(target)
@@ -44,7 +53,7 @@ def make_plan(
             key, size = "", 0
         done = records.find(task.name, key) if records is not None and key else None
         if done is None:
-            jobs.append(Job(task, text, folder, key, size, limits))
+            jobs.append(Job(task, text, folder, key, size, limits, named))
         else:
             kept.append(done if done.owner == task.owner else done.with_owner(task.owner))
     if target is not None:

@@ -17,6 +17,7 @@ from caffe2_cli.output.command_line import command_line
 from caffe2_cli.output.console import results_shown
 from caffe2_cli.output.echo import echo, say
 from caffe2_cli.output.skipped import print_skipped
+from caffe2_cli.plugins import plugins
 from caffe2_cli.subcommands.fleet import discover, trends
 
 
@@ -58,6 +59,7 @@ def _complete_source(_: click.Context, __: click.Parameter, typed: str) -> list[
 )
 @options.random_weights
 @options.tolerances
+@plugins
 @click.option("--matrix", is_flag=True, help="Compare every pair of runtimes, and print the table.")
 def batch(
     source: AnyPath,
@@ -67,6 +69,7 @@ def batch(
     runtimes: tuple[str, ...],
     seconds: float,
     memory: int | None,
+    plugins: tuple[str, ...],
     *,
     matrix: bool,
     **choices: Any,
@@ -101,7 +104,7 @@ def batch(
         select_runtimes(chosen, "caffe2")  # so that a runtime that is absent ends the batch, and not each model
         found = run_batch(
             source, target, chosen, engine=engine, jobs=jobs, seconds=seconds, memory=memory, report=report,
-            command=command_line(),
+            command=command_line(), plugins=plugins,
         )  # fmt: skip
     if matrix:
         from caffe2_fleet.matrix import text_table

@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Final
 
 from caffe2_backend.picture.onnx_model import every_graph
 from caffe2_bridge.control import count_operators
 from caffe2_bridge.diagnostics import BridgeError, ConversionError, Diagnostic, NetFormatError
 from caffe2_bridge.model import Model
+from caffe2_bridge.plugins import import_plugin
 from caffe2_bridge.storage import AnyPath
 from caffe2_fleet.causes import cause_of_errors, cause_of_sides, cause_of_text
 from caffe2_fleet.models.write_manifest import spelled
@@ -30,6 +32,7 @@ from caffe2_validation.versions import package_versions
 
 _REASONS: Final = 3
 _LONGEST: Final = 400
+_import_once: Final = cache(import_plugin)
 
 
 @dataclass
@@ -47,8 +50,10 @@ class Outcome:
     report: ValidationReport | None = None
 
 
-def run_task(task: ModelTask, common: ValidationOptions, onnx_file: AnyPath | None = None) -> Outcome:
-    """Read a model, write its export to ``onnx_file`` if that is given, and validate it.
+def run_task(
+    task: ModelTask, common: ValidationOptions, onnx_file: AnyPath | None = None, plugins: Iterable[str] = ()
+) -> Outcome:
+    """Import plugins, read a model, write its export to ``onnx_file`` if that is given, and validate it.
 
     Errors are not raised: the record has them, as the verdict and the reason.
     """
@@ -60,6 +65,8 @@ def run_task(task: ModelTask, common: ValidationOptions, onnx_file: AnyPath | No
     notes: list[str] = []
     refused: Sequence[Diagnostic] = ()
     try:
+        for name in plugins:
+            _import_once(name)
         options = task.options(common)
         with _timed(times, "read"):
             _require_path(task)

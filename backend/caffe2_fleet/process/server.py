@@ -1,9 +1,9 @@
 """A process that runs models: reads requests as lines of JSON from stdin, writes a line of JSON for each to stdout.
 
 A request has ``task`` and ``options`` as JSON texts, ``target``, the folder of the batch (empty: nothing is written),
-and the paths ``onnx``, ``page`` and ``repro`` under it (``repro`` empty: the operator that differs is not looked for).
-The first line that the process writes says that it is ready. It ends as soon as stdin does, also in the middle of a
-model: with the process that started it, however that ended.
+the paths ``onnx``, ``page`` and ``repro`` under it (``repro`` empty: the operator that differs is not looked for), and
+the ``plugins`` to import. The first line that the process writes says that it is ready. It ends as soon as stdin does,
+also in the middle of a model: with the process that started it, however that ended.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     task = ModelTask.from_json(request["task"])
     options = ValidationOptions.from_json(request["options"])
     if not request["target"]:
-        return run_task(task, options).record
+        return run_task(task, options, plugins=request["plugins"]).record
     target = locate(request["target"])
     repro = request["repro"]
     if repro:
         options = replace(options, lockstep=True, repro=target / repro)
-    outcome = run_task(task, options, target / request["onnx"])
+    outcome = run_task(task, options, target / request["onnx"], request["plugins"])
     record = outcome.record | {"page": request["page"]}
     if record.get("onnx"):
         record["onnx"] = request["onnx"]

@@ -101,6 +101,6 @@ def test_a_model_process_ignores_interrupts(tmp_path: Path) -> None:
     process._started = True
     os.kill(process._process.pid, signal.SIGINT)
     task = ModelTask("a", str(tmp_path / "absent.onnx"))
-    request = {"task": task.to_json(), "options": ValidationOptions().to_json(), "target": ""}
+    request = {"task": task.to_json(), "options": ValidationOptions().to_json(), "target": "", "plugins": []}
     assert process.ask(request, 60)["verdict"] == "could not run"
     process.close()

@@ -79,6 +79,20 @@ def test_its_operators_convert(folder: Path, name: str, monkeypatch: pytest.Monk
     assert "OwnClamp" in run("ops", "--plugin", "own.py").output
 
 
+def test_the_processes_of_a_batch_import_it(folder: Path) -> None:
+    (folder / "models.toml").write_text('[[model]]\npath = "net"\ninputs = { x = "float32[N,3]" }')
+    against = ["--against", "onnxruntime-cpu", "--against", "onnx-reference"]
+    words = ["batch", "models.toml", "-o", "out", *against]
+    assert "not covered" in run(*words).output
+    assert run(*words, "--plugin", "own.py").exit_code == 0
+    times = (folder / "out" / "onnx" / "net.onnx").stat().st_mtime_ns
+    assert run(*words, "--plugin", "own.py").exit_code == 0
+    assert (folder / "out" / "onnx" / "net.onnx").stat().st_mtime_ns == times
+    (folder / "own.py").write_text(PLUGIN.replace("const(8", "const(7"))
+    assert run(*words, "--plugin", "own.py").exit_code == 0
+    assert (folder / "out" / "onnx" / "net.onnx").stat().st_mtime_ns != times
+
+
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize(
     ("name", "reason"),

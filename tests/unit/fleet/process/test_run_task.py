@@ -43,7 +43,9 @@ def test_a_net_that_is_not_exported_does_not_agree(
     relu: ModelTask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_found_sizes", lambda *_: [])
-    request = {"task": relu.to_json(), "options": OPTIONS.to_json(), "target": str(tmp_path), "repro": ""}
+    request = {
+        "task": relu.to_json(), "options": OPTIONS.to_json(), "target": str(tmp_path), "repro": "", "plugins": [],
+    }  # fmt: skip
     record = answer(request | {"onnx": "onnx/relu.onnx", "page": "pages/relu.html"})
     assert (record["verdict"], record["cause"], record.get("onnx")) == ("not exported", "needs-shape", None)
     assert "the rank of input 'data' is unknown" in record["reason"]
@@ -54,7 +56,9 @@ def test_a_net_that_is_not_exported_does_not_agree(
 
 
 def test_the_page_of_an_exported_net_names_the_file(relu: ModelTask, tmp_path: Path) -> None:
-    request = {"task": relu.to_json(), "options": OPTIONS.to_json(), "target": str(tmp_path), "repro": ""}
+    request = {
+        "task": relu.to_json(), "options": OPTIONS.to_json(), "target": str(tmp_path), "repro": "", "plugins": [],
+    }  # fmt: skip
     record = answer(request | {"onnx": "onnx/relu.onnx", "page": "pages/relu.html"})
     assert record["onnx"] == "onnx/relu.onnx"
     page = (tmp_path / "pages" / "relu.html").read_text(encoding="utf-8")
