@@ -26,10 +26,11 @@ class Heads:
 def attention(define: Definition) -> tuple[ir.Value, ...]:
     """``Attention(input, weights, bias, mask_index, past, attention_bias; num_heads, unidirectional=0, scale)``.
 
-    -> output, present. The columns of the weights are those of queries, keys and values; ``qkv_hidden_sizes``, rotary
-    embeddings and masks of other forms than [N], [N, length] and [N, steps, length] are not defined.
+    -> output, present. The columns of the weights are those of queries, keys and values, as many of each, or
+    ``qkv_hidden_sizes``; rotary embeddings and masks of other forms than [N], [2 * N], [N, length] and [N, steps,
+    length] are not defined.
     """
-    if define.attributes("qkv_hidden_sizes") or define.integer("do_rotary", 0) or define.has_input(6):
+    if define.integer("do_rotary", 0) or define.has_input(6):
         define.undefined()
     joined = define.add(define("MatMul", define.input(0), define.input(1)), define.optional(2))
     query, key, value, present = _with_past(define, joined, 4)
@@ -54,8 +55,15 @@ def quantized_attention(define: Definition) -> tuple[ir.Value, ...]:
 
 def _with_past(define: Definition, joined: ir.Value, past: int) -> tuple[ir.Value, ir.Value, ir.Value, ir.Value]:
     """Return queries, keys and values of the columns of a product, behind those of an operand; and both as one."""
-    parts = define.several(3, "Split", joined, axis=-1, num_outputs=3)
+    widths = define.integers("qkv_hidden_sizes")
+    if widths:
+        define.require_lengths(3, {"qkv_hidden_sizes": widths})
+        parts = define.several(3, "Split", joined, define.ints(*widths), axis=-1)
+    else:
+        parts = define.several(3, "Split", joined, axis=-1, num_outputs=3)
     query, key, value = (split_heads(define, part, define.required("num_heads")) for part in parts)
+    if not (define.has_input(past) or define.wants(1)):
+        return query, key, value, value
     if define.has_input(past):
         before = define.several(2, "Split", define.input(past), axis=0, num_outputs=2)
         key, value = (
@@ -70,16 +78,16 @@ def _with_past(define: Definition, joined: ir.Value, past: int) -> tuple[ir.Valu
 def multi_head_attention(define: Definition) -> tuple[ir.Value, ...]:
     """``MultiHeadAttention(query, key, value, bias, key_padding_mask, attention_bias, past_key, past_value; ...)``.
 
-    -> output, present_key, present_value. Keys and values are [N, length, size], or [N, heads, length, size].
+    -> output, present_key, present_value. Keys and values are [N, length, size], or [N, heads, length, size], to which
+    no bias is added.
     """
     heads = define.required("num_heads")
     if define.rank(0) != 3 or not define.has_input(2):  # queries, keys and values packed into one operand
         define.undefined()
+    ranks = [define.rank(i) for i in range(3)]
     operands = [define.input(i) for i in range(3)]
     if define.has_input(3):
-        biases = define.several(3, "Split", define.input(3), define("Concat", *_widths(define), axis=0), axis=0)
-        operands = [define("Add", each, bias) for each, bias in zip(operands, biases, strict=True)]
-    ranks = [define.rank(i) for i in range(3)]
+        operands = _biased(define, operands, ranks)
     query, key, value = (
         split_heads(define, each, heads) if rank == 3 else each for each, rank in zip(operands, ranks, strict=True)
     )
@@ -90,10 +98,15 @@ def multi_head_attention(define: Definition) -> tuple[ir.Value, ...]:
     return attend(define, Heads(query, key, value, bias)), key, value
 
 
-def _widths(define: Definition) -> list[ir.Value]:
-    if any(define.rank(i) != 3 for i in range(3)):
+def _biased(define: Definition, operands: list[ir.Value], ranks: list[int]) -> list[ir.Value]:
+    """Return the operands with the bias, whose columns are those of queries, keys and values."""
+    widths = [define.dim(each, 2) for each in operands]
+    if ranks == [3, 3, 3]:
+        biases = define.several(3, "Split", define.input(3), define("Concat", *widths, axis=0), axis=0)
+        return [define("Add", each, bias) for each, bias in zip(operands, biases, strict=True)]
+    if 3 in ranks[1:]:
         define.undefined()
-    return [define.dim(define.input(i), 2) for i in range(3)]
+    return [define("Add", operands[0], define("Slice", define.input(3), define.ints(0), widths[0])), *operands[1:]]
 
 
 def split_heads(define: Definition, value: ir.Value, heads: int) -> ir.Value:
@@ -137,8 +150,8 @@ def _future(define: Definition, query: ir.Value, key: ir.Value) -> ir.Value:
     behind = define("Sub", define.dim(key, 2), define.dim(query, 2))
     steps = define("Unsqueeze", define("Add", _counted(define, query, 2), behind), define.ints(1))
     seen = define("LessOrEqual", _counted(define, key, 2), steps)
-    lowest = define.like(-3.4028234663852886e38, query)
-    return define("Mul", define("CastLike", define("Not", seen), query), lowest)
+    lowest = -65504.0 if define.dtype(0) == ir.DataType.FLOAT16 else -3.4028234663852886e38  # 0 * -inf is NaN
+    return define("Mul", define("CastLike", define("Not", seen), query), define.like(lowest, query))
 
 
 def _bias(define: Definition, mask: int, query: ir.Value, key: ir.Value) -> ir.Value | None:
@@ -148,12 +161,21 @@ def _bias(define: Definition, mask: int, query: ir.Value, key: ir.Value) -> ir.V
 
 
 def _mask_bias(define: Definition, index: int, query: ir.Value, key: ir.Value) -> ir.Value:
-    """Return what a mask adds to the scores: of lengths [N], of elements [N, length] or [N, steps, length]."""
+    """Return what a mask adds to the scores: of lengths [N], of elements [N, length] or [N, steps, length].
+
+    [2 * N] are the ends of the rows, and their starts.
+    """
     mask = define.cast(define.input(index), ir.DataType.INT64)
     match define.rank(index):
         case 1:
-            lengths = define.reshape(mask, -1, 1, 1, 1)
-            return _hidden(define, define("Less", _counted(define, key, 2), lengths), query)
+            count = define.dims(index)[0]
+            bounds = define.several(2, "Split", mask, num_outputs=2) if _is_twice(count, define.dims(0)[0]) else [mask]
+            end, *start = (define.reshape(bound, -1, 1, 1, 1) for bound in bounds)
+            place = _counted(define, key, 2)
+            seen = define("Less", place, end)
+            if start:
+                seen = define("And", seen, define("GreaterOrEqual", place, start[0]))
+            return _hidden(define, seen, query)
         case 2:
             axes = define.ints(1, 2)
         case 3:
@@ -161,3 +183,7 @@ def _mask_bias(define: Definition, index: int, query: ir.Value, key: ir.Value) -
         case _:
             return define.undefined()
     return _hidden(define, define("Greater", define("Unsqueeze", mask, axes), define.const(0)), query)
+
+
+def _is_twice(count: int | ir.SymbolicDim, batch: int | ir.SymbolicDim) -> bool:
+    return isinstance(count, int) and isinstance(batch, int) and count == 2 * batch

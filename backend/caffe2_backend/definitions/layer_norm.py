@@ -19,6 +19,14 @@ def skip_layer_normalization(define: Definition) -> tuple[ir.Value, ...]:
     return (*normal, total)
 
 
+@family.defines("LayerNormalization")
+def layer_normalization(define: Definition) -> tuple[ir.Value, ...]:
+    """``LayerNormalization(X, Scale, B=None; axis=-1, epsilon=1e-5) -> Y, Mean, InvStdDev``: ONNX's of opset 17."""
+    operands = [define.input(0), define.input(1), define.optional(2)]
+    axis, epsilon = define.integer("axis", -1), define.number("epsilon", 1e-5)
+    return tuple(define.several(3, "LayerNormalization", *operands, axis=axis, epsilon=epsilon))
+
+
 @family.defines("SkipSimplifiedLayerNormalization")
 def skip_simplified_layer_normalization(define: Definition) -> tuple[ir.Value, ...]:
     """``SkipSimplifiedLayerNormalization(input, skip, gamma, bias; epsilon) -> output, -, inv_std, sum``."""

@@ -54,8 +54,14 @@ def split_axes(op: Op, value: Value, mask: Value, rank: int) -> Value:
 
 
 def drop_axes(op: Op, value: Value, mask: Value) -> Value:
-    """Return a value without the axes of the mask, each of which has one element."""
-    return reshape_exactly(op, value, op.emit("BooleanMask", op.emit("Shape", value), ~mask))
+    """Return a value without the axes of the mask, each of which has one element.
+
+    Operand 1 holds the axes, if the operator has it: how many they are is the rank of the result, which runtimes need.
+    """
+    left = op.emit("BooleanMask", op.emit("Shape", value), ~mask)
+    axes = op.optional(1)
+    count = None if axes is None else op.static_dim(axes, 0) if op.rank(axes) else 1
+    return reshape_exactly(op, value, left if count is None else left.reshape([op.rank(op.input(0)) - count]))
 
 
 def collapse_around_axis(op: Op, value: Value, axis: Value, rank: int) -> Value:

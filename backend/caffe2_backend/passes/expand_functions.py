@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Final
 
@@ -53,8 +53,10 @@ class ExpandFunctions(FunctionalPass[Import]):
             if not _define(model, version, int8=int8):
                 logger.debug("ONNX has no function definition for the types of the operators without a converter")
                 break
+            unread = [value for value in model.graph.outputs if not value.uses()]
             common.InlinePass()(model)
             model.graph.opset_imports.pop(_DOMAIN)
+            _forget_shapes(model, unread)
         return replace(state, model=model)
 
 
@@ -66,6 +68,14 @@ def _inferred(model: ir.Model) -> ir.Model:
         logger.debug("types not inferred", exc_info=True)
         return model.clone()
     return with_weights(inferred, model)
+
+
+def _forget_shapes(model: ir.Model, unread: Sequence[ir.Value]) -> None:
+    """Forget the declared shapes of outputs that definitions read now: they may be wrong, see ReinferShapes."""
+    names = {value.name for value in unread}
+    for value in model.graph.outputs:
+        if value.name in names and value.uses():
+            value.shape = None
 
 
 def _defined_by_others(graph: ir.Graph, version: int, *, int8: bool) -> Iterator[ir.Node]:

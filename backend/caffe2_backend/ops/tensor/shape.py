@@ -152,9 +152,9 @@ def squeeze(op: Op) -> Value:
     known = None if axes is None else op.known(axes)
     if not rank:
         return data
-    if known is not None:
+    if known is not None and known.size:
         dropped = sorted(op.axis(int(axis), rank) for axis in known.reshape(-1))
-    elif axes is not None:
+    elif axes is not None and known is None:
         return drop_axes(op, data, axis_mask(op, non_negative_axes(op, axes, rank), rank))
     elif shape is not None or _declared_rank(op.node.outputs[0]) == rank - list(op.shape(data)).count(1):
         dropped = [axis for axis, dim in enumerate(op.shape(data)) if dim == 1]

@@ -36,7 +36,7 @@ from caffe2_backend.runtime.sessions.onnxruntime_library import (
     require_provider,
 )
 from caffe2_backend.runtime.sessions.session_options import DEFAULTS, SessionOptions
-from caffe2_backend.runtime.sessions.unsafe_optimizers import unsafe_optimizers
+from caffe2_backend.runtime.sessions.unsafe_optimizers import failed_optimizers, unsafe_optimizers
 from caffe2_backend.runtime.sessions.utf8_paths import WEIGHTS_FOLDER, utf8_paths
 from caffe2_backend.runtime.values import Array, DeviceTensor
 from caffe2_bridge.diagnostics import OptionError, RunError
@@ -135,6 +135,10 @@ class Session(Sendable):
                     enable_fallback=int(device_kind(self._real) == "cuda"),
                 )  # fmt: skip
         except failures() as error:
+            failed = failed_optimizers(str(error))
+            if not set(failed) <= set(options.disabled_optimizers):
+                disabled = (*options.disabled_optimizers, *failed)
+                return self._load(model, dataclasses.replace(options, disabled_optimizers=disabled))
             raise RunError(f"onnxruntime cannot load the model: {failure_text(str(error))}") from error
         if self._real == CPU and not options.providers:
             session._model_bytes = None  # noqa: SLF001 - kept for a change of providers, which does not happen here

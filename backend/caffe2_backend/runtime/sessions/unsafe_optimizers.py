@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -14,6 +15,7 @@ from caffe2_frontend.interop.domains import standard_type
 from caffe2_frontend.interop.operators import MEASURES
 
 _FUSION: Final = "DivMulFusion"
+_MADE_BY: Final = re.compile(r"in node \(\S*/(\w+Fusion)/\)")
 _FLOATS: Final = frozenset(
     {onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE, onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16}
 )
@@ -27,6 +29,16 @@ def unsafe_optimizers(model: bytes | str) -> tuple[str, ...]:
     """
     found = outline(model, (b"Div",))
     return (_FUSION,) if found is not None and _divides_constants(found) else ()
+
+
+def failed_optimizers(message: str) -> tuple[str, ...]:
+    """Return the optimizers that may have made the node for which onnxruntime cannot load a model; none if none did.
+
+    onnxruntime 1.32: LayerNormFusion joins what is computed in float of a half to one node of both types, which
+    onnxruntime itself refuses in opset 17 and later.
+    """
+    found = _MADE_BY.search(message)
+    return (found[1], *(f"{found[1]}L{level}" for level in (1, 2))) if found else ()
 
 
 def _divides_constants(model: onnx.ModelProto) -> bool:

@@ -83,6 +83,18 @@ FLOATS: dict[str, tuple[str, str]] = {
         "float[N,S,8] y, float[N,S,8] v, int32[N,S] mask",
         "com.microsoft.MultiHeadAttention <num_heads = 4> (y, v, v, , mask)",
     ),
+    "attention_bounds": (
+        "float[2,5,8] y, float[8,24] wa, float[24] ba, int32[4] bounds",
+        "com.microsoft.Attention <num_heads = 4> (y, wa, ba, bounds)",
+    ),
+    "attention_sizes": (
+        "float[N,S,8] y, float[8,24] wa, float[24] ba",
+        "com.microsoft.Attention <num_heads = 2, qkv_hidden_sizes = [10, 10, 4]> (y, wa, ba)",
+    ),
+    "multi_head_of_heads": (
+        "float[N,S,8] y, float[N,4,T,2] kh, float[N,4,T,2] vh, float[24] ba",
+        "com.microsoft.MultiHeadAttention <num_heads = 4> (y, kh, vh, ba)",
+    ),
     "expand_dims": ("float[A,B] x", "com.microsoft.ExpandDims (x, axis)"),
 }  # fmt: skip
 SCALES = (
@@ -148,10 +160,11 @@ def feeds(random: RandomValues, inputs: str) -> dict[str, Any]:
     sizes = {
         "x": (3, D), "b": (D,), "b2": (D,), "b3": (D,), "i": (N, 3, 6, 6), "w": (4, 3, 3, 3), "c": (4,),
         "z": (N, 4, 4, 4), "g": (3, D), "h": (3,), "y": (N, S, D), "v": (N, S, D), "wa": (D, 3 * D), "ba": (3 * D,),
-        "k": (N, 3, D), "kv": (N, 3, D),
+        "k": (N, 3, D), "kv": (N, 3, D), "kh": (N, 4, 3, 2), "vh": (N, 4, 3, 2),
     }  # fmt: skip
     made: dict[str, Any] = {name: random.normal(*size) for name, size in sizes.items()}
     made["lens"] = np.array([S, 3], np.int32)
+    made["bounds"] = np.array([S, 4, 0, 2], np.int32)
     made["mask"] = np.array([[1] * S, [1, 1, 1, 0, 0]], np.int32)
     names = [declared.split()[-1] for declared in inputs.split(", ")]
     return {name: made[name] for name in names}
@@ -219,6 +232,27 @@ def test_attention_with_a_past(random: RandomValues) -> None:
     body = "r, present = com.microsoft.Attention <num_heads = 4, unidirectional = 1> (y, wa, ba, , past)"
     feed = feeds(random, inputs.rsplit(", ", 1)[0]) | {"past": random.normal(2, N, 4, 3, 2)}
     check_here(model_of(inputs, "float[N,S,8] r, float[2,N,4,Q,2] present", body), feed)
+
+
+def test_declared_sizes_of_outputs_are_not_believed(random: RandomValues) -> None:
+    """onnxruntime warns of them, and computes; the sizes of what reads these outputs follow from the operands."""
+    inputs = "float[2,5,8] y, float[2,3,8] k, float[2,3,8] kv, float[2,4,3,2] kh, float[2,4,3,2] vh"
+    body = "r, key, value = com.microsoft.MultiHeadAttention <num_heads = 4> (y, k, kv, , , , kh, vh)"
+    feed = feeds(random, inputs)
+    net = to_netdef(model_of(inputs, "float[2,5,8] r, float[2,6,6,2] key, float[2,24,1,2] value", body))
+    expected = OnnxSession(model_of(inputs, "float r, float key, float value", body).SerializeToString()).run_values(
+        feed
+    )
+    for wanted, value in zip(expected, Predictor(net).run(feed).values(), strict=True):
+        np.testing.assert_allclose(value, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_halves_that_may_not_see_the_future(random: RandomValues) -> None:
+    inputs = "float16[N,S,8] y, float16[8,24] wa, float16[24] ba"
+    model = model_of(inputs, "float16 r", "r = com.microsoft.Attention <num_heads = 4, unidirectional = 1> (y, wa, ba)")
+    feed = {name: value.astype(np.float16) for name, value in feeds(random, inputs).items()}
+    value = Predictor(to_netdef(model)).run(feed)["r"]
+    np.testing.assert_allclose(value, OnnxSession(model.SerializeToString()).run_values(feed)[0], rtol=0.01, atol=0.01)
 
 
 def test_embeddings(random: RandomValues) -> None:

@@ -199,6 +199,9 @@ class BufferPool:
         shapes follow from the inputs': if these are the same in two runs in a row, others will follow.
         """
         results = dict(zip(self._outputs, values, strict=True))
+        if any(isinstance(value, list) for value in values):  # a sequence
+            self._turn_off()
+            return
         if self._pairs:
             static = self._session.static_outputs()
             like = {name: value for name, value in results.items() if static.get(name) == value.shape}

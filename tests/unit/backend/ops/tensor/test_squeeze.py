@@ -1,4 +1,4 @@
-"""Squeeze without axes, of operands whose sizes are not known: what a strict net makes of it runs here, too."""
+"""Squeeze and reductions whose axes, or sizes, are known at run time alone: their strict nets run here, too."""
 
 from __future__ import annotations
 
@@ -34,3 +34,17 @@ def test_sizes_that_are_known_at_run_time_alone(output: str) -> None:
     for shape in SHAPES:
         x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
         np.testing.assert_array_equal(predictor.run({"x": x})["y"], -x.squeeze())
+
+
+@pytest.mark.parametrize("body", ["y = Squeeze(x, axes)", "y = ReduceSum <keepdims = 0> (x, axes)"])
+def test_the_number_of_computed_axes_is_the_rank_of_the_result(body: str) -> None:
+    predictor = Predictor(imported("float[2,1,3] x, int64[1] axes", "float y", body))
+    x = np.arange(6, dtype=np.float32).reshape(2, 1, 3)
+    for axis in (1, -2):
+        assert predictor.run({"x": x, "axes": np.array([axis])})["y"].tolist() == x.squeeze(1).tolist()
+
+
+def test_an_empty_list_of_axes_names_all_of_one_element() -> None:
+    x = np.zeros((3, 1, 5, 1), np.float32)
+    net = imported("float[3,1,5,1] x", "float y", "axes = Constant <value = int64[0] {}> () y = Squeeze(x, axes)")
+    assert Predictor(net).run({"x": x})["y"].shape == (3, 5)

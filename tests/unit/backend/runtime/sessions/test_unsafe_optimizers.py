@@ -9,7 +9,7 @@ import onnx
 import pytest
 
 from caffe2_backend import Predictor, run_model, validate
-from caffe2_backend.runtime.sessions.unsafe_optimizers import unsafe_optimizers
+from caffe2_backend.runtime.sessions.unsafe_optimizers import failed_optimizers, unsafe_optimizers
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17]> '
 PAIR = "q = Div(one, d) z = Mul(q, y)"
@@ -56,3 +56,22 @@ def test_others_are_optimized(kind: str) -> None:
 @pytest.mark.parametrize("damaged", [b"Div", b"\xff" * 20, "/nowhere/m.onnx"])
 def test_what_is_not_a_model(damaged: bytes | str) -> None:
     assert unsafe_optimizers(damaged) == ()
+
+
+def test_a_fusion_to_a_node_that_onnxruntime_refuses_is_left_out() -> None:
+    """onnxruntime 1.32: LayerNormFusion joins the Cast of a half with what is computed in float."""
+    text = """g (float16[2,4] x, float[4] s, float[4] b) => (float[2,4] y)
+      <int64[1] a = {-1}, float two = {2}, float e = {0.01}> {
+      f = Cast <to = 1> (x) m = ReduceMean (f, a) d = Sub (f, m) q = Pow (d, two) v = ReduceMean (q, a) w = Add (v, e)
+      r = Sqrt (w) n = Div (d, r) t = Mul (n, s) y = Add (t, b) }"""
+    model = onnx.parser.parse_model(HEAD.replace("17", "18") + text)
+    x = np.arange(8).reshape(2, 4).astype(np.float16)
+    y = Predictor(model).run({"x": x, "s": np.ones(4, np.float32), "b": np.zeros(4, np.float32)})["y"]
+    centered = x.astype(np.float32) - x.mean(1, dtype=np.float32, keepdims=True)
+    np.testing.assert_allclose(y, centered / np.sqrt((centered**2).mean(1, keepdims=True) + 0.01), rtol=1e-3)
+
+
+def test_the_optimizer_is_named_by_the_node_that_it_made() -> None:
+    message = "Type Error: Type parameter (T) ... in node (18/Mul/LayerNormFusion/)."
+    assert failed_optimizers(message) == ("LayerNormFusion", "LayerNormFusionL1", "LayerNormFusionL2")
+    assert failed_optimizers("Fatal error: Fusion is not a registered function/op") == ()

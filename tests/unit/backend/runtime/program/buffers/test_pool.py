@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 from conformance.recording import operator
+from onnx import parser
 
+from caffe2_backend import Predictor, to_netdef
 from caffe2_backend.runtime.program.buffers.pool import BufferPool
 from caffe2_backend.runtime.sessions.session import Session
 from caffe2_bridge import Model
@@ -117,6 +119,17 @@ def test_outputs_whose_sizes_depend_on_values() -> None:
         mask = np.array([bits >> i & 1 for i in range(4)], bool)
         np.testing.assert_array_equal(runs.run({"x": x, "mask": mask})["y"], x[mask])
     assert runs.count == 0
+
+
+def test_sequences_have_no_buffers() -> None:
+    text = "g (float[2] x) => (seq(float[2]) s, float[2] y) { s = SequenceConstruct (x, x) y = Neg (x) }"
+    model = parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> {text}')
+    predictor = Predictor(to_netdef(model, foreign="carry"))
+    for value in range(4):
+        given = np.full(2, value, np.float32)
+        made = predictor.run({"x": given})
+        assert [item.tolist() for item in made["s"]] == [given.tolist()] * 2
+        assert made["y"].tolist() == (-given).tolist()
 
 
 def test_runs_of_equal_shapes_are_in_buffers_from_the_third_on() -> None:
