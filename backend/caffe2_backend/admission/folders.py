@@ -22,11 +22,13 @@ class Folder:
         local: the path of the folder; None if the model has none. Of a remote folder that of the local copies.
         remote: the remote folder. Files inside of it alone are fetched.
         fetched: those that were fetched, by relative path; their local copies exist as long as this object.
+        embedded: the values of tensors without a location, which lie in the model's own file, by name.
     """
 
     local: str | None
     remote: RemotePath | None = None
     fetched: dict[str, RemotePath] = field(default_factory=dict)
+    embedded: Mapping[str, wire.Span] = field(default_factory=dict)
 
     @classmethod
     def of(cls, folder: Location | None) -> Folder:
@@ -43,8 +45,10 @@ class Folder:
         """Return the folder that the file of a model is in."""
         return cls.of(model.parent)
 
-    def extent_of(self, tensor: onnx.TensorProto) -> Extent:
+    def extent_of(self, tensor: onnx.TensorProto) -> Extent | EmbeddedExtent:
         """Return where the values of an external tensor are. Raises ExternalDataError."""
+        if tensor.name in self.embedded and not tensor.external_data:
+            return EmbeddedExtent(self.embedded[tensor.name])
         if self.remote is not None:
             location = location_of(tensor)
             check_spelling(location)
@@ -74,6 +78,22 @@ class AdmittedFile:
     data: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class EmbeddedExtent:
+    """Bytes of the model's own file, which is mapped."""
+
+    span: wire.Span
+
+    @property
+    def length(self) -> int:
+        """The number of bytes."""
+        return len(self.span)
+
+    def read(self) -> bytes:
+        """Return the bytes."""
+        return self.span.tobytes()
+
+
 def map_values(values: Mapping[str, ir.Value]) -> None:
     """Replace external tensors by ones that read files mapped now, whatever becomes of their paths. Raises OSError."""
     files: dict[str, wire.Buffer] = {}
@@ -83,12 +103,12 @@ def map_values(values: Mapping[str, ir.Value]) -> None:
             path = os.fspath(tensor.path)
             if path not in files:
                 files[path] = wire.Buffer.of_file(path)
-            value.const_value = _mapped(tensor, files[path])
+            start, length = tensor.offset or 0, tensor.length if tensor.length is not None else tensor.nbytes
+            value.const_value = mapped(tensor, wire.Span(files[path], start, start + length))
 
 
-def _mapped(tensor: ir.ExternalTensor, file: wire.Buffer) -> ir.LazyTensor:
-    start, length = tensor.offset or 0, tensor.length if tensor.length is not None else tensor.nbytes
-    span = wire.Span(file, start, start + length)
+def mapped(tensor: ir.ExternalTensor, span: wire.Span) -> ir.LazyTensor:
+    """Return an external tensor as one that reads its values from a mapped file."""
     dtype, dims = tensor.dtype, tensor.shape.numpy()
 
     def read() -> ir.TensorProtocol:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -13,8 +14,9 @@ import onnx_ir as ir
 from caffe2_backend.admission.bodies import check_bodies
 from caffe2_backend.admission.external_data import Extent, ExternalDataError, is_external
 from caffe2_backend.admission.first_format import complete, is_of_first_format
-from caffe2_backend.admission.folders import AdmittedFile, Folder, map_values
+from caffe2_backend.admission.folders import AdmittedFile, EmbeddedExtent, Folder, map_values, mapped
 from caffe2_backend.admission.ir_models import admit_ir
+from caffe2_backend.admission.mapped_model import mapped_model
 from caffe2_backend.admission.native import check_native
 from caffe2_backend.admission.normalize import needs_rewrites, rewrite
 from caffe2_backend.admission.own_names import own_names
@@ -32,7 +34,9 @@ from caffe2_frontend.interop.files.strip_weights import SMALL_TENSOR_BYTES
 
 OnnxProto = onnx.ModelProto | bytes | str | os.PathLike[str]
 OnnxModel = OnnxProto | ir.Model
-_Found = tuple[onnx.TensorProto, Extent]
+_Found = tuple[onnx.TensorProto, Extent | EmbeddedExtent]
+_BINARY: Final = "protobuf"  # onnx's name of the format
+_HERE: Final = "/"  # a location that no external tensor may have: the model's own file
 _LONGEST: Final = 400
 _HEAD: Final = 4096
 
@@ -54,7 +58,8 @@ def load_ir(model: OnnxModel, base_dir: Location | None = None) -> ir.Model:
     if isinstance(model, ir.Model):
         return admit_ir(model, Folder.of(base_dir).local)
     model = _located(model)
-    proto, scopes = _admitted(model)
+    large = mapped_model(model) if isinstance(model, Path) and _format_of(model) == _BINARY else None
+    proto, scopes = _admitted(model if large is None else large.proto)
     if needs_rewrites(scopes):
         if proto is model:
             proto = _copy(proto)
@@ -62,28 +67,44 @@ def load_ir(model: OnnxModel, base_dir: Location | None = None) -> ir.Model:
         _refuse(rewrite(scopes))
         scopes = scopes_of(proto)
     _refuse(_sparse(scopes))
-    place = _folder(model, base_dir)
+    place = replace(_folder(model, base_dir), embedded={} if large is None else large.weights)
     found = _external(scopes, place)
     if found and proto is model:
         proto = _copy(proto)
         scopes = scopes_of(proto)
         found = _external(scopes, place)
+    folder = _place(proto, found)
+    loaded = _deserialized(proto, is_given=proto is model)
+    _find_values(loaded.graph.initializers, place, folder)
+    return loaded
+
+
+def _place(proto: onnx.ModelProto, found: Sequence[_Found]) -> str:
+    """Put external values into the tensors; large weights name the files themselves, in the folder that is returned."""
     weights = list(proto.graph.initializer)
     kept = {id(tensor) for tensor in weights}
     folder = ""
     for tensor, extent in found:
-        if id(tensor) in kept and extent.length > SMALL_TENSOR_BYTES:
+        if id(tensor) not in kept or extent.length <= SMALL_TENSOR_BYTES:
+            _inline(tensor, extent)
+        elif isinstance(extent, Extent):
             _relocate(tensor, extent)
             folder = extent.folder
         else:
-            _inline(tensor, extent)
-    loaded = _deserialized(proto, is_given=proto is model)
-    for value in loaded.graph.initializers.values():
+            tensor.external_data.add(key="location", value=_HERE)
+    return folder
+
+
+def _find_values(weights: Mapping[str, ir.Value], place: Folder, folder: str) -> None:
+    """Let external weights read their values where they are."""
+    for name, value in weights.items():
         if isinstance(value.const_value, ir.ExternalTensor):
-            value.const_value.base_dir = folder
+            if value.const_value.location == _HERE:
+                value.const_value = mapped(value.const_value, place.embedded[name])
+            else:
+                value.const_value.base_dir = folder
     if place.remote is not None:
-        map_values(loaded.graph.initializers)
-    return loaded
+        map_values(weights)
 
 
 def load_proto(model: OnnxProto, base_dir: Location | None = None) -> onnx.ModelProto:
@@ -116,7 +137,8 @@ def admit_file(path: Location) -> AdmittedFile:
     where = locate(path)
     folder = Folder.of_model(where)
     _, scopes = _admitted(where)
-    files = {os.path.join(extent.folder, extent.location) for _, extent in _external(scopes, folder)}  # noqa: PTH118 - text
+    extents = [extent for _, extent in _external(scopes, folder) if isinstance(extent, Extent)]
+    files = {os.path.join(extent.folder, extent.location) for extent in extents}  # noqa: PTH118 - text
     return AdmittedFile(os.fspath(where), where, folder, tuple(sorted(files)))
 
 
@@ -202,7 +224,7 @@ def _damage(model: onnx.ModelProto | bytes | AnyPath, head: bytes, error: Except
     mistaken = mistaken_for_model(head)
     if mistaken is not None:
         return mistaken
-    if isinstance(model, Path | RemotePath) and _format_of(model) != "protobuf":
+    if isinstance(model, Path | RemotePath) and _format_of(model) != _BINARY:
         line = getattr(error, "GetLine", lambda: None)()
         where = "" if line is None else f" in line {line}"
         return f"the text cannot be parsed as the format {_format_of(model)!r}{where}"
@@ -212,7 +234,7 @@ def _damage(model: onnx.ModelProto | bytes | AnyPath, head: bytes, error: Except
 
 def _format_of(path: AnyPath) -> str:
     """Return the format of a model that is named after it."""
-    return onnx.serialization.registry.get_format_from_file_extension(path.suffix) or "protobuf"
+    return onnx.serialization.registry.get_format_from_file_extension(path.suffix) or _BINARY
 
 
 def _external(scopes: Sequence[GraphScope], folder: Folder) -> list[_Found]:
@@ -242,7 +264,7 @@ def _sparse(scopes: Sequence[GraphScope]) -> Iterator[Diagnostic]:
                     yield Diagnostic("sparse-tensor", reason, scope.at(index), hint="store it as a dense tensor")
 
 
-def _inline(tensor: onnx.TensorProto, extent: Extent) -> None:
+def _inline(tensor: onnx.TensorProto, extent: Extent | EmbeddedExtent) -> None:
     """Put the values into the tensor."""
     try:
         data = extent.read()

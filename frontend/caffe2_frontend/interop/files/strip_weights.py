@@ -10,10 +10,26 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
+from caffe2_bridge.wire import Span, split
+from caffe2_bridge.wire.write import encode_len
 from caffe2_frontend.interop.files.serialize import to_proto
 
 # Initializers up to this size stay: shapes, axes and the like, whose contents inference and version converters read.
 SMALL_TENSOR_BYTES: Final = 1024
+
+
+def split_weights(model: Span) -> tuple[bytes, list[Span]]:
+    """Return the bytes of a serialized model without initializers, and those of each initializer, not copied.
+
+    Raises WireError where the model is malformed.
+    """
+    rest, graphs = split(model, {onnx.ModelProto.GRAPH_FIELD_NUMBER})
+    parts, weights = [rest], []
+    for graph in graphs:
+        light, tensors = split(model.within(graph.start, graph.end), {onnx.GraphProto.INITIALIZER_FIELD_NUMBER})
+        parts.append(encode_len(onnx.ModelProto.GRAPH_FIELD_NUMBER, light))
+        weights += [model.within(tensor.start, tensor.end) for tensor in tensors]
+    return b"".join(parts), weights
 
 
 def without_weights(model: ir.Model, *, metadata: bool = True) -> onnx.ModelProto:

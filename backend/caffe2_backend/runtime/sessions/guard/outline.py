@@ -9,11 +9,8 @@ import onnx
 from google.protobuf.message import DecodeError
 
 from caffe2_bridge.wire import Buffer, Span, WireError, split
-from caffe2_bridge.wire.write import encode_len
-from caffe2_frontend.interop.files.strip_weights import SMALL_TENSOR_BYTES
+from caffe2_frontend.interop.files.strip_weights import SMALL_TENSOR_BYTES, split_weights
 
-_GRAPH: Final = onnx.ModelProto.GRAPH_FIELD_NUMBER
-_INITIALIZER: Final = onnx.GraphProto.INITIALIZER_FIELD_NUMBER
 _SMALL: Final = 1 << 20  # bytes that are parsed in less time than weights are found in them
 _CONTENTS: Final = ("raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data", "string_data")
 _CONTENT_FIELDS: Final = frozenset(onnx.TensorProto.DESCRIPTOR.fields_by_name[name].number for name in _CONTENTS)
@@ -30,7 +27,7 @@ def outline(model: bytes | str, op_types: Collection[bytes]) -> onnx.ModelProto 
             is_read = any(op_type in model for op_type in op_types)
             return onnx.ModelProto.FromString(model) if is_read else None
         buffer = Buffer.of_file(model) if isinstance(model, str) else Buffer(model)
-        rest, weights = _parts(buffer.span())
+        rest, weights = split_weights(buffer.span())
         if not any(op_type in rest for op_type in op_types):
             return None
         found = onnx.ModelProto.FromString(rest)
@@ -38,17 +35,6 @@ def outline(model: bytes | str, op_types: Collection[bytes]) -> onnx.ModelProto 
     except (OSError, WireError, DecodeError):
         return None
     return found
-
-
-def _parts(model: Span) -> tuple[bytes, list[Span]]:
-    """Return the bytes of a model without initializers, and those of each initializer."""
-    rest, graphs = split(model, {_GRAPH})
-    parts, weights = [rest], []
-    for graph in graphs:
-        light, tensors = split(model.within(graph.start, graph.end), {_INITIALIZER})
-        parts.append(encode_len(_GRAPH, light))
-        weights += [model.within(tensor.start, tensor.end) for tensor in tensors]
-    return b"".join(parts), weights
 
 
 def _tensor(span: Span) -> onnx.TensorProto:
