@@ -40,7 +40,8 @@ def onnxruntime() -> Any:
 
 @cache
 def failures() -> tuple[type[Exception], ...]:
-    """Return the exceptions that onnxruntime raises for a faulty model or faulty inputs."""
+    """Return the exceptions that onnxruntime raises for a faulty model or faulty inputs. Raises RunError without it."""
+    onnxruntime()
     from onnxruntime.capi import onnxruntime_pybind11_state as state
 
     return (

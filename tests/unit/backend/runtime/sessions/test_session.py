@@ -111,3 +111,13 @@ def test_a_gpu_that_this_onnxruntime_cannot_use(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["CPUExecutionProvider"])
     with pytest.raises(RunError, match=r"install caffe2-bridge\[gpu\]"):
         Session(MODEL, "cuda:0")
+
+
+def test_without_onnxruntime_the_error_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    from caffe2_backend.runtime.sessions import onnxruntime_library
+
+    for name in ("onnxruntime", "onnxruntime.capi"):
+        monkeypatch.setitem(sys.modules, name, None)
+    onnxruntime_library.failures.cache_clear()
+    with pytest.raises(RunError, match="onnxruntime is not installed"):
+        Session(MODEL)
