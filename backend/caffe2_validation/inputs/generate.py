@@ -22,7 +22,7 @@ from caffe2_frontend import check
 from caffe2_validation.forms import Forms
 from caffe2_validation.inputs.implied_sizes import implied_sizes
 from caffe2_validation.inputs.size_search import IMAGES, Trial, find_sizes
-from caffe2_validation.inputs.specs import Case, given_case, make_cases
+from caffe2_validation.inputs.specs import Case, Layout, given_case, make_cases
 from caffe2_validation.inputs.synthesize import StuckError
 from caffe2_validation.inputs.synthesized_cases import synthesize_cases
 from caffe2_validation.inputs.weights import CONVOLUTIONS, LAYERS, PER_CHANNEL, is_weight
@@ -104,7 +104,7 @@ def _without_inputs(
     try:
         trial = Trial(forms.graph)
     except RunError:  # onnxruntime is missing, or refuses the model: the runtimes of the validation will report it
-        return Generated(forms, cases)
+        return Generated(forms, _of_implied_images(forms, net, options) or cases)
     if any(trial.run(case)[1] for case in cases):
         _require_weights(missing)
         return _searched(forms, net, trial, cases, options)
@@ -151,6 +151,14 @@ def _implied_images(forms: Forms) -> Sequence[tuple[int, int]]:
         return implied_sizes(forms.net, IMAGES).images
     except BridgeError:
         return ()
+
+
+def _of_implied_images(forms: Forms, net: Model | None, options: ValidationOptions) -> Sequence[Case]:
+    """Return cases with the likeliest size of images that the model implies; none if it implies none."""
+    for image in _implied_images(forms)[:1]:
+        fixed = Layout(forms.graph, net, {}).image_sides(*image)
+        return make_cases(forms.graph, net, seed=options.seed, sizes=options.sizes, fixed=fixed)
+    return ()
 
 
 def _synthesized(forms: Forms, net: Model, given: Mapping[str, Any], options: ValidationOptions) -> Generated:
