@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from typing import Final
 
 from caffe2_backend.picture.caffe2 import sketch_model
@@ -42,6 +41,8 @@ def render(sketch: Sketch) -> bytes:
             "pictures are drawn by graphviz, and its program 'dot' is not on the path: "
             "install it (apt install graphviz, brew install graphviz, or graphviz.org)"
         )
+    import subprocess
+
     text = to_dot(sketch).encode()
     try:
         done = subprocess.run([dot, "-Tsvg"], input=text, capture_output=True, timeout=_SECONDS, check=False)  # noqa: S603 - found on the path, its input is text

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -92,6 +91,8 @@ def _guilty(runtime: OnnxRuntime, model: onnx.ModelProto, right_without: Callabl
 
 def _modified(runtime: OnnxRuntime, model: onnx.ModelProto) -> list[str]:
     """Return the optimizers that changed the graph, in order, from onnxruntime's log."""
+    import subprocess
+
     providers = (
         ["CPUExecutionProvider"] if runtime.device == "cpu" else ["CUDAExecutionProvider", "CPUExecutionProvider"]
     )

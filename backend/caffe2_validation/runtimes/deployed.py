@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -88,6 +87,8 @@ class NodePackage(_Deployed):
 @cache
 def _has_package(node: str, package: str) -> bool:
     """Whether Node.js finds a package."""
+    import subprocess
+
     command = [node, str(_NODE_WORKER), package]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)  # noqa: S603 - the user's Node.js
     return done.returncode == 0

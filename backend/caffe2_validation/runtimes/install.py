@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -60,6 +59,8 @@ def _pythons(named: str | None) -> Iterator[str]:
 
 
 def _succeeds(command: Sequence[str]) -> bool:
+    import subprocess
+
     try:
         done = subprocess.run(command, capture_output=True, check=False)  # noqa: S603 - Pythons that the user has
     except OSError:
@@ -68,6 +69,8 @@ def _succeeds(command: Sequence[str]) -> bool:
 
 
 def _run(command: Sequence[str]) -> None:
+    import subprocess
+
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - the same
     if done.returncode:
         tail = "\n".join((done.stderr or done.stdout).splitlines()[-10:])

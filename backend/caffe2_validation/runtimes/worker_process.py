@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import select
 import shutil
-import subprocess
 import tempfile
 import time
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
-from typing import IO, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
 from caffe2_bridge.diagnostics import RunError
 from caffe2_validation.runtimes.caffe2_worker import hard_limit, pack, read_frame
+
+if TYPE_CHECKING:
+    import subprocess
 
 _CHUNK: Final = 1 << 20
 
@@ -28,6 +30,8 @@ class WorkerProcess:
     """
 
     def __init__(self, name: str, command: Sequence[str], environment: Mapping[str, str]) -> None:
+        import subprocess
+
         self._name = name
         self._folder = tempfile.mkdtemp(prefix="caffe2-bridge-")
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process, closed with it

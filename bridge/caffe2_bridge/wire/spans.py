@@ -6,12 +6,18 @@ result.
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from types import ModuleType
+from typing import Any, Final
 
 from caffe2_bridge.regular_file import open_regular
+
+mmap: ModuleType | None
+try:
+    import mmap
+except ImportError:  # WebAssembly: files are in memory already, and are read
+    mmap = None
 
 _PIECE: Final = 1 << 24  # bytes copied at once
 _MAP_FROM: Final = 1 << 20  # bytes; a smaller file is read, since mapping costs more than it saves
@@ -22,8 +28,8 @@ class Buffer:
 
     __slots__ = ("_map", "view")
 
-    def __init__(self, data: bytes | mmap.mmap) -> None:
-        self._map = data if isinstance(data, mmap.mmap) and hasattr(data, "madvise") else None
+    def __init__(self, data: Any) -> None:
+        self._map = data if hasattr(data, "madvise") else None
         self.view = memoryview(data)
 
     @classmethod
@@ -32,7 +38,7 @@ class Buffer:
         with open_regular(path) as file:
             size = file.seek(0, 2)
             file.seek(0)
-            if size < _MAP_FROM:
+            if size < _MAP_FROM or mmap is None:
                 return cls(file.read())
             return cls(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
@@ -42,9 +48,11 @@ class Buffer:
 
     def release(self, start: int, end: int) -> None:
         """Drop the pages of a mapped file that lie fully within ``start:end``; reading them again reloads them."""
+        if self._map is None or mmap is None:
+            return
         first = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
         length = end // mmap.PAGESIZE * mmap.PAGESIZE - first
-        if self._map is not None and length > 0:
+        if length > 0:
             self._map.madvise(mmap.MADV_DONTNEED, first, length)
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import mmap
 import struct
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    import mmap
 
 # /usr/include/elf.h: the file header, a program header and a dynamic entry of 64-bit files, little-endian.
 _HEADER: Final = struct.Struct("<4sB11xHHIQQQIHHHHHH")
@@ -34,6 +36,8 @@ def needed_libraries(path: Path) -> tuple[str, ...]:
 
     Raises ValueError if the file is not a 64-bit little-endian ELF file with a dynamic section.
     """
+    import mmap
+
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         segments = list(_segments(data, path))
         dynamic = next((segment for segment in segments if segment.kind == _PT_DYNAMIC), None)
