@@ -1,4 +1,4 @@
-"""Read .npz files, which may be damaged, or claim to be larger than they are."""
+"""Read .npz and .npy files, which may be damaged, or claim to be larger than they are."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import struct
 import tokenize
 import zipfile
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import IO, Any, Final
 
 import numpy as np
@@ -38,13 +40,26 @@ def read_npz(path: AnyPath) -> dict[str, Any]:
     Raises NetFormatError if the file is not an .npz file of plain arrays, BridgeError if there is not enough memory,
     OSError.
     """
+    kind = "an .npz file of plain arrays"
+    with _malformed(kind, path), open_regular(path) as opened, zipfile.ZipFile(opened) as archive:
+        return _read_arrays(archive, os.fstat(opened.fileno()).st_size, path)
+
+
+def read_npy(path: AnyPath) -> npt.NDArray[Any]:
+    """Read the array of an .npy file. Raises as :func:`read_npz`."""
+    with _malformed("an .npy file of a plain array", path), open_regular(path) as opened:
+        return _read_array(opened, path.name, os.fstat(opened.fileno()).st_size, path)
+
+
+@contextmanager
+def _malformed(kind: str, path: AnyPath) -> Iterator[None]:
+    """Raise NetFormatError for what a damaged file leads to."""
     try:
-        with open_regular(path) as opened, zipfile.ZipFile(opened) as archive:
-            return _read_arrays(archive, os.fstat(opened.fileno()).st_size, path)
+        yield
     except (OSError, NetFormatError):
         raise
     except _MALFORMED as error:
-        raise NetFormatError(f"not an .npz file of plain arrays: {error}", str(path)) from None
+        raise NetFormatError(f"not {kind}: {error}", str(path)) from None
 
 
 def _read_arrays(archive: zipfile.ZipFile, size: int, path: AnyPath) -> dict[str, Any]:
@@ -53,26 +68,30 @@ def _read_arrays(archive: zipfile.ZipFile, size: int, path: AnyPath) -> dict[str
     refusal = refusal_to_unpack(sum(info.file_size for info in members), size)
     if refusal:
         raise NetFormatError(refusal, str(path))
-    return {info.filename.removesuffix(".npy"): _read_array(archive, info, path) for info in members}
+    return {info.filename.removesuffix(".npy"): _read_member(archive, info, path) for info in members}
 
 
-def _read_array(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: AnyPath) -> npt.NDArray[Any]:
-    """Read an array. It takes no more memory than the archive says, and that is what its header says."""
+def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: AnyPath) -> npt.NDArray[Any]:
     if info.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
         raise ValueError(f"{info.filename!r} is compressed in a way that NumPy does not use")
     with archive.open(info) as stream:
-        try:
-            shape, fortran, dtype = _read_header(stream)
-        except ValueError as error:
-            if "allow_pickle" not in str(error):
-                raise
-            raise ValueError(f"the header of {info.filename!r} has more than 10,000 bytes") from None
-        expected = math.prod(shape) * dtype.itemsize
-        if dtype.hasobject or not dtype.itemsize or min(shape, default=0) < 0:
-            raise ValueError(f"{info.filename!r} must hold numbers or text, of dims that are not negative")
-        content = _read_content(stream, expected, path) if expected <= info.file_size else bytearray()
-        if len(content) != expected:
-            raise ValueError(f"{info.filename!r} of shape {shape} and type {dtype} does not have {expected:,} bytes")
+        return _read_array(stream, info.filename, info.file_size, path)
+
+
+def _read_array(stream: IO[bytes], name: str, size: int, path: AnyPath) -> npt.NDArray[Any]:
+    """Read an array of a file of so many bytes. It takes no more memory than that, and that is what its header says."""
+    try:
+        shape, fortran, dtype = _read_header(stream)
+    except ValueError as error:
+        if "allow_pickle" not in str(error):
+            raise
+        raise ValueError(f"the header of {name!r} has more than 10,000 bytes") from None
+    expected = math.prod(shape) * dtype.itemsize
+    if dtype.hasobject or not dtype.itemsize or min(shape, default=0) < 0:
+        raise ValueError(f"{name!r} must hold numbers or text, of dims that are not negative")
+    content = _read_content(stream, expected, path) if expected <= size else bytearray()
+    if len(content) != expected:
+        raise ValueError(f"{name!r} of shape {shape} and type {dtype} does not have {expected:,} bytes")
     array = np.frombuffer(content, dtype, count=math.prod(shape)) if expected else np.zeros(shape, dtype)
     return array.reshape(shape[::-1]).T if fortran else array.reshape(shape)
 
