@@ -4,14 +4,16 @@ The page in ``docs/try`` calls them by Pyodide, where Python has no onnxruntime,
 ``files``, bytes by name, and ``options``, the fields of :class:`Options`. It returns a dict of what JSON has, and of
 bytes. It raises nothing: what goes wrong is the key ``error``, a sentence, or among the ``findings``.
 
-The files are written to a temporary folder, which is removed at the end; nothing else is touched.
+The files are written to a temporary folder, which is removed when others are given; nothing else is touched.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import wraps
+from hashlib import sha256
 from importlib.resources import files as package_files
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
@@ -81,21 +83,31 @@ class Options:
 
 
 class _Given:
-    """The files, in a folder, and the options."""
+    """The files, in a folder that lasts as long as this object, and the options of the present call."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.options = folder, Options()
+    def __init__(self, digests: Mapping[str, bytes]) -> None:
+        self.digests = digests
+        self.options = Options()
         self.paths: list[Path] = []
+        self._temporary = TemporaryDirectory(prefix="caffe2-bridge-")
+        self._models: dict[str, Model] = {}
 
-    def take(self, files: Files, options: Mapping[str, Any]) -> None:
-        """Write the files. Raises NetFormatError for names that are none, OptionError."""
-        self.options = Options.of(options)
-        for name, data in files.items():
-            path = self._path(name)
-            if path in self.paths:
+    @property
+    def folder(self) -> Path:
+        """Where the files are."""
+        return Path(self._temporary.name)
+
+    def write(self, files: Files) -> None:
+        """Write the files, if they are not there. Raises NetFormatError for names that are none."""
+        if self.paths:
+            return
+        paths = [self._path(name) for name in files]
+        for path, count in Counter(paths).items():
+            if count > 1:
                 raise NetFormatError("several files have this name", path.name)
+        for path, data in zip(paths, files.values(), strict=True):
             path.write_bytes(data)
-            self.paths.append(path)
+        self.paths = paths
 
     def _path(self, name: str) -> Path:
         """Return where a file is written: under the last part of its name, so that none leaves the folder."""
@@ -116,9 +128,11 @@ class _Given:
         """Load the Caffe2 model: the file that is chosen, or the only one, or what the names of several say."""
         if not self.paths:
             raise NetFormatError("no files are given")
-        if self.options.net:
-            return load(self._path(self.options.net))
-        return load(self.paths[0] if len(self.paths) == 1 else self.folder)
+        net = self.options.net
+        if net not in self._models:
+            whole = self.paths[0] if len(self.paths) == 1 else self.folder
+            self._models[net] = load(self._path(net) if net else whole)
+        return self._models[net]
 
     def imported(self, path: Path) -> Model:
         """Convert the ONNX model."""
@@ -159,15 +173,26 @@ def _answering(function: Callable[[_Given], Answer]) -> Callable[..., Answer]:
     @wraps(function)
     @muted()  # what conversions log is in their findings
     def answer(files: Files, options: Mapping[str, Any] | None = None) -> Answer:
-        with TemporaryDirectory(prefix="caffe2-bridge-") as name:
-            given = _Given(Path(name))
-            try:
-                given.take(files, options or {})
-                return function(given)
-            except Exception as error:  # noqa: BLE001 - the page shows it, a fault of this project too
-                return given.failure(error)
+        given = _given(files)
+        try:
+            given.options = Options.of(options or {})
+            given.write(files)
+            return function(given)
+        except Exception as error:  # noqa: BLE001 - the page shows it, a fault of this project too
+            return given.failure(error)
 
     return answer
+
+
+_last: list[_Given] = []  # the page asks several things of the same files, and reading text takes long
+
+
+def _given(files: Files) -> _Given:
+    """Return what the last call was given if these are the same files."""
+    digests = {name: sha256(data).digest() for name, data in files.items()}
+    if not _last or _last[0].digests != digests:
+        _last[:] = [_Given(digests)]
+    return _last[0]
 
 
 @_answering

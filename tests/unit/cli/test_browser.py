@@ -10,10 +10,16 @@ import onnxruntime
 import pytest
 from support.nets import net, op
 
+from caffe2_bridge import load
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_cli import browser
 
 Files = dict[str, bytes]
+
+
+@pytest.fixture(autouse=True)
+def no_files_of_other_tests() -> None:
+    browser._last.clear()
 
 
 @pytest.fixture(name="cnn")
@@ -111,6 +117,19 @@ def test_what_is_wrong_is_said_without_the_temporary_folder(
     found = browser.convert(cnn if files is None else files, options)
     assert error is None or found == {"error": error, "findings": []}
     assert "caffe2-bridge-" not in found["error"]
+
+
+def test_files_are_read_once(cnn: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[object] = []
+    monkeypatch.setattr(browser, "load", lambda path: read.append(path) or load(path))
+    for _ in range(2):
+        assert browser.findings(cnn)["covered"]
+        assert browser.convert(cnn)["files"]
+    assert len(read) == 1
+    assert not browser.findings(changed(cnn, "Unknown"))["covered"]
+    assert "error" in browser.findings({**cnn, "..": b""})
+    assert browser.findings(cnn, {"net": "predict_net.pb"})["covered"]
+    assert len(read) == 3
 
 
 def test_a_missing_init_net_is_a_finding_without_the_temporary_folder(cnn: Files) -> None:
