@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from documentation.command_line import command_line_page
+from documentation.converter import settings, write_converter
 from documentation.drawings import table_of_rooms, write_drawings
 from documentation.notebooks import write_tutorials
 from documentation.operators import operators_page
@@ -32,6 +33,7 @@ def write_sources(folder: Path, *, run_tutorials: bool) -> None:
     (folder / "reference" / "operators.md").write_text("\n".join(operators_page()), encoding="utf-8")
     (folder / "reference" / "command-line.md").write_text("\n".join(command_line_page()), encoding="utf-8")
     write_tutorials(folder / "tutorials", run=run_tutorials)
+    write_converter(folder / "try")
 
 
 def build(folder: Path, *, run_tutorials: bool = True) -> Path:
@@ -51,12 +53,29 @@ def build(folder: Path, *, run_tutorials: bool = True) -> Path:
     return site
 
 
+def _location(text: str) -> tuple[str, str]:
+    """Parse ``NAME=URL``."""
+    name, equals, address = text.partition("=")
+    if not equals or name not in settings()["locations"]:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected NAME=URL, of {', '.join(settings()['locations'])}")
+    return name, address
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run the command, and return the exit code."""
     parser = argparse.ArgumentParser(prog="scripts/docs", description="Build the documentation site.")
     parser.add_argument("--outdir", type=Path, default=ROOT / "build" / "documentation", help="default: %(default)s")
     parser.add_argument("--no-run", action="store_true", help="do not run the tutorials: their pages have no outputs")
+    parser.add_argument("--converter", type=Path, metavar="FOLDER", help="write only the page that converts, there")
+    parser.add_argument(
+        "--location", type=_location, action="append", default=[], metavar="NAME=URL",
+        help=f"with --converter, where it loads {', '.join(settings()['locations'])} from; repeatable",
+    )  # fmt: skip
     options = parser.parse_args(arguments)
+    if options.converter is not None:
+        write_converter(options.converter.resolve(), dict(options.location))
+        print(options.converter / "index.html")
+        return 0
     logging.getLogger("mkdocs").addHandler(logging.StreamHandler())
     print(build(options.outdir.resolve(), run_tutorials=not options.no_run) / "index.html")
     return 0

@@ -56,7 +56,7 @@ def _link(match: re.Match[str], source: str, known: Mapping[str, str]) -> str:
     if name in known:
         shown = _title(name) if text.endswith(".md") else text
         return f"{image}[{shown}]({known[name]}{mark}{anchor})"
-    if name.startswith("docs/") and (ROOT / name).exists() and name.startswith(("docs/assets/", "docs/tutorials/")):
+    if (ROOT / name).exists() and name.startswith(("docs/assets/", "docs/tutorials/", "docs/try/")):
         return f"{image}[{text}]({_in_site(name)}{mark}{anchor})"
     return text
 

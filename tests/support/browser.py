@@ -71,15 +71,28 @@ class Browser:
         assert "exceptionDetails" not in result, result
         return result["result"].get("value")
 
-    def open(self, path: Path, width: int, *, dark: bool) -> None:
+    def open(self, page: Path | str, width: int, *, dark: bool) -> None:
+        """Open a file or an address, and wait until the page is ready."""
         size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
         self.call("Emulation.setDeviceMetricsOverride", **size)
         scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         self.call("Emulation.setEmulatedMedia", features=scheme)
         self.call("Page.enable")
-        self.call("Page.navigate", url=path.as_uri())
+        self.call("Page.navigate", url=page if isinstance(page, str) else page.as_uri())
         self.js("new Promise(done => document.readyState === 'complete' ? done() : addEventListener('load', done))")
         self.wait("document.querySelector('#verdict, #models, [data-ready]')")
+
+    @contextmanager
+    def inside_frame(self) -> Iterator[None]:
+        """Speak to the page in the frame of another origin, which is a target of its own."""
+        outer, self._session = self._session, ""
+        try:
+            targets = self.call("Target.getTargets")["targetInfos"]
+            (frame,) = [target["targetId"] for target in targets if target["type"] == "iframe"]
+            self._session = self.call("Target.attachToTarget", targetId=frame, flatten=True)["sessionId"]
+            yield
+        finally:
+            self._session = outer
 
     def picture(self) -> bytes:
         return base64.b64decode(self.call("Page.captureScreenshot", captureBeyondViewport=True)["data"])
@@ -110,9 +123,9 @@ class Browser:
         for kind in ("keyDown", "keyUp"):
             self.call("Input.dispatchKeyEvent", type=kind, key=key, modifiers=modifiers)
 
-    def wait(self, condition: str) -> None:
-        """Wait until a condition in JavaScript holds; after ten seconds it is an error."""
+    def wait(self, condition: str, seconds: int = 10) -> None:
+        """Wait until a condition in JavaScript holds; after so many seconds it is an error."""
         self.js(
-            "new Promise((done, fail) => { const end = Date.now() + 10000; const wait = () =>"
+            f"new Promise((done, fail) => {{ const end = Date.now() + {1000 * seconds}; const wait = () =>"
             f" ({condition}) ? done() : Date.now() > end ? fail(Error('in vain')) : setTimeout(wait, 10); wait(); }})"
         )

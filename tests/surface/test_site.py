@@ -27,13 +27,16 @@ def test_the_site_is_complete_and_loads_nothing_from_the_network(tmp_path: Path)
     command = [sys.executable, "-W", "ignore", "-m", "documentation", "--no-run", "--outdir", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)  # noqa: S603 - this Python
     assert done.returncode == 0, done.stderr
-    pages = {path.relative_to(tmp_path / "site").as_posix(): path.read_text() for path in tmp_path.rglob("*.html")}
+    site = tmp_path / "site"
+    pages = {path.relative_to(site).as_posix(): path.read_text() for path in site.rglob("*.html")}
     assert {name: _LOADED.findall(text) for name, text in pages.items() if _LOADED.search(text)} == {}
     assert 'id="caffe2_frontend.exporter.to_onnx"' in pages["reference/caffe2_frontend.html"]
     assert "SparseLengthsSum" in pages["coverage.html"]
     assert "drawings/rooms.svg" in pages["architecture.html"]
     assert "assets/iframe-worker.js" in pages["index.html"]  # the search works without a server
     assert len([name for name in pages if name.startswith("tutorials/")]) == len(tutorials())
+    assert 'href="try/index.html"' in pages["install.html"]
+    assert {"settings.json", "app.js"} < {path.name for path in (site / "try").iterdir()}
 
 
 @pytest.mark.parametrize("source", tutorials(), ids=lambda path: path.stem)
