@@ -199,17 +199,32 @@ async function run () {
 
 // ---- What the user does
 
-async function bytes (files) {
-  const read = Array.from(files, async file => [file.name, new Uint8Array(await file.arrayBuffer())])
-  return Object.fromEntries(await Promise.all(read))
-}
-
 // Files are a model, or, while one is shown, arrays for its inputs.
 async function choose (files) {
-  if (!files.length) return
-  const found = await bytes(files)
-  if (Object.keys(found).every(name => /\.np[yz]$/.test(name))) return useArrays(found)
-  return take(found)
+  try {
+    const read = Array.from(files, async file => [file.name, new Uint8Array(await file.arrayBuffer())])
+    const found = Object.fromEntries(await Promise.all(read))
+    const names = Object.keys(found)
+    if (names.length) await (names.every(name => /\.np[yz]$/.test(name)) ? useArrays(found) : take(found))
+  } catch (error) {
+    fail(`The files cannot be read: ${error.message}`)
+  }
+}
+
+// What is dropped: files, and the files of folders.
+async function dropped (items) {
+  const found = Array.from(items, item => ({ entry: item.webkitGetAsEntry(), file: item.getAsFile() })) // before any wait
+  const files = await Promise.all(found.map(({ entry, file }) => entry?.isDirectory ? inFolder(entry) : [file]))
+  return files.flat().filter(Boolean)
+}
+
+async function inFolder (folder) {
+  const reader = folder.createReader()
+  const read = () => new Promise((resolve, reject) => reader.readEntries(resolve, reject))
+  const entries = []
+  for (let some = await read(); some.length; some = await read()) entries.push(...some) // up to 100 each time
+  const files = entries.filter(entry => entry.isFile)
+  return Promise.all(files.map(entry => new Promise((resolve, reject) => entry.file(resolve, reject))))
 }
 
 async function useArrays (found) {
@@ -223,7 +238,7 @@ async function useArrays (found) {
 
 function picked (event) {
   const { files } = event.target
-  choose([...files]).finally(() => { event.target.value = '' })
+  choose([...files]).then(() => { event.target.value = '' })
 }
 
 $('files').addEventListener('change', picked)
@@ -260,6 +275,6 @@ addEventListener('drop', event => {
   event.preventDefault()
   inside = 0
   document.documentElement.classList.remove('over')
-  choose([...event.dataTransfer.files])
+  dropped(event.dataTransfer.items).then(choose, error => fail(`The files cannot be read: ${error.message}`))
 })
 document.body.dataset.ready = 'yes'

@@ -155,6 +155,15 @@ def test_arrays_that_are_dropped_are_the_inputs(page: Browser) -> None:
     assert "not an .npy file" in text(page, "verdict")
 
 
+def test_a_folder_can_be_dropped(page: Browser) -> None:
+    data = {"items": [], "files": [str(CHAR_RNN)], "dragOperationsMask": 1}
+    for kind in ("dragEnter", "dragOver", "drop"):
+        page.call("Input.dispatchDragEvent", type=kind, x=300, y=300, data=data)
+    page.wait(f"{DONE} || {FAILED}", 60)
+    assert text(page, "summary") == "8 operators convert; covered"
+    assert list(downloads(page)) == ["model.onnx"]
+
+
 def changed(kind: str) -> dict[str, bytes]:
     """Return the example with another type of the first operator."""
     files = example("cnn")["files"]
