@@ -277,7 +277,7 @@ def arrays(given: _Given) -> Answer:
     The array of an .npy file has the name of the file. ``type`` is that of onnxruntime-web. ``data`` are the bytes of
     the elements, little-endian; of strings, a list.
     """
-    from caffe2_backend.npz import read_npy, read_npz
+    from caffe2_bridge.files.npz import read_npy, read_npz
 
     tensors = []
     for path in given.paths:

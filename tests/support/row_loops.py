@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from caffe2_backend.runtime.program.row_updates import kernels, program
+from caffe2_backend.runtime.program.row_updates import kernels, parts
 
 
 def choose_loops(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -14,10 +14,10 @@ def choose_loops(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if kind == "numba":
         pytest.importorskip("numba")
     else:
-        monkeypatch.setattr(program, "is_available", lambda: True)
+        monkeypatch.setattr(parts, "is_available", lambda: True)
         monkeypatch.setattr(kernels, "compiled", lambda kernel: kernel)
 
 
 def without_loops(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """Return a function that lets onnxruntime run whole nets from then on."""
-    return lambda: monkeypatch.setattr(program, "is_available", lambda: False)
+    return lambda: monkeypatch.setattr(parts, "is_available", lambda: False)

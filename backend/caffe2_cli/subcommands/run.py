@@ -47,7 +47,7 @@ def run(
     device: str | None,
 ) -> Outcome:
     """Run MODEL once on onnxruntime."""
-    from caffe2_backend.runtime import Int8Tensor, Predictor
+    from caffe2_backend.runtime import Int8Tensor, Predictor, SessionOptions
 
     if random_inputs and source:
         raise click.UsageError("--inputs and --random-inputs do not go together")
@@ -61,7 +61,8 @@ def run(
         if random_inputs:
             chosen = {"described": inputs, "outputs": outputs or None, "seed": seed, "random_weights": random_weights}
             loaded, arrays = _synthesized(loaded, chosen)
-        predictor = Predictor(loaded, device, outputs=outputs or None)
+        once = SessionOptions(loops=False)  # it would take longer to load numba than to run without it
+        predictor = Predictor(loaded, device, options=once, outputs=outputs or None)
         found = predictor.run(arrays)
     for line in predictor.placement.describe().splitlines() if predictor.placement else ():
         message("note", line)

@@ -21,6 +21,7 @@ from caffe2_backend.runtime.placement.automatic import PlacedProgram
 from caffe2_backend.runtime.placement.make import Runnable, make_program
 from caffe2_backend.runtime.placement.report import Placement
 from caffe2_backend.runtime.program.program import Program
+from caffe2_backend.runtime.program.row_updates.lookup_program import LookupProgram
 from caffe2_backend.runtime.sending.sendable import Recipe, Sendable
 from caffe2_backend.runtime.sending.sources import source_of
 from caffe2_backend.runtime.sessions.device_choice import choose_device
@@ -218,8 +219,8 @@ class _NetRunner:
         """Return which inputs of a run that failed contradict the export, as a sentence; empty if none is known to."""
         return wrong_inputs_of_net(inputs, exported_inputs(self._model), error)
 
-    def _make(self, model: Model) -> Runnable:
-        return make_program(model.predict_net, self._device, self._options, init=model.init, state=False)
+    def _make(self, model: Model, feeds: Mapping[str, str] = MappingProxyType({})) -> Runnable:
+        return make_program(model.predict_net, self._device, self._options, init=model.init, state=False, feeds=feeds)
 
     def run(self, inputs: Mapping[str, Any], program: Runnable | None = None) -> Mapping[str, Tensor]:
         if program is None:
@@ -235,11 +236,9 @@ class _NetRunner:
 
     def stepping(self, states: Mapping[str, str]) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:
         """Return what runs steps, of which ``states`` has the outputs by the inputs that they are in the next step."""
-        if not (states and isinstance(self._program, Program) and self._program.device == CPU):
+        if not (states and isinstance(self._program, Program | LookupProgram)):
             return self.run
-        model = self._model
-        program = Program(model.predict_net, CPU, self._options, init=model.init, state=False, feeds=states)
-        return partial(self.run, program=program)
+        return partial(self.run, program=self._make(self._model, states))
 
     def _require_names(self, inputs: Mapping[str, Any]) -> None:
         """Raise RunError for a name that is neither an input nor a parameter."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import TypeAlias
 
 from caffe2_backend.runtime.devices.device_names import CPU, names_devices, names_gpu
@@ -10,7 +11,9 @@ from caffe2_backend.runtime.partition.staged import StagedProgram
 from caffe2_backend.runtime.placement.automatic import PlacedProgram
 from caffe2_backend.runtime.program.origin import Origin
 from caffe2_backend.runtime.program.program import Program
-from caffe2_backend.runtime.program.row_updates.program import RowUpdateProgram, row_updates
+from caffe2_backend.runtime.program.row_updates.lookup_program import LookupProgram
+from caffe2_backend.runtime.program.row_updates.parts import first_lookups, row_updates
+from caffe2_backend.runtime.program.row_updates.program import RowUpdateProgram
 from caffe2_backend.runtime.sessions.session_options import SessionOptions
 from caffe2_bridge.diagnostics import Location
 from caffe2_bridge.diagnostics.log import log_new_diagnostics
@@ -19,7 +22,7 @@ from caffe2_bridge.netdef.views import NetView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_bridge.ssa.outputs import omitted_outputs
 
-Runnable: TypeAlias = Program | StagedProgram | PlacedProgram | RowUpdateProgram
+Runnable: TypeAlias = Program | StagedProgram | PlacedProgram | RowUpdateProgram | LookupProgram
 
 
 def make_program(
@@ -32,6 +35,7 @@ def make_program(
     keep: Collection[str] = (),
     origin: Origin | None = None,
     updated: Collection[str] = (),
+    feeds: Mapping[str, str] = MappingProxyType({}),
 ) -> Runnable:
     """Make the program for a net.
 
@@ -45,13 +49,17 @@ def make_program(
         keep: see Program.
         origin: see Program.
         updated: see Program.
+        feeds: of a net on the host, see Program.
     """
     log_new_diagnostics(omitted_outputs(net))
     if names_devices(net) and device != CPU and (device is not None or names_gpu(net)):
         return StagedProgram(net, options, device, init=init, state=state, keep=keep, origin=origin, updated=updated)
     if device is None or device == CPU:
         here = origin or Origin(Location(NetView(net).name))
-        if state and init is None and not options.providers and (parts := row_updates(net, here.net)):
+        known, loops = init or InitNet(), options.loops and not options.providers and not options.optimized
+        if loops and state and init is None and (parts := row_updates(net, here.net)):
             return RowUpdateProgram(net, parts, options, keep, here, updated)
-        return Program(net, CPU, options, keep, init=init, state=state, origin=origin, updated=updated)
+        if loops and not state and (lookups := first_lookups(net, known, here.net)):
+            return LookupProgram(net, lookups, options, here, known, feeds)
+        return Program(net, CPU, options, keep, init=init, state=state, origin=origin, updated=updated, feeds=feeds)
     return PlacedProgram(net, device, options, init=init, state=state, keep=keep, origin=origin, updated=updated)

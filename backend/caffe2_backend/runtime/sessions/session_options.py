@@ -39,6 +39,8 @@ class SessionOptions:
         silent: whether onnxruntime's errors, which are raised, are not printed as well.
         check_computed: whether a Workspace checks ids, labels and lengths that a net computes, after each run, and not
             only those that it is given; steps are then made one by one.
+        loops: whether lookups in tables and updates of their rows are compiled loops, where numba is installed; if not,
+            onnxruntime runs the whole net, as it runs an exported model.
     """
 
     threads: int | None = None
@@ -57,6 +59,7 @@ class SessionOptions:
     optimized: str = ""
     silent: bool = True
     check_computed: bool = False
+    loops: bool = True
 
 
 DEFAULTS = SessionOptions()

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from math import prod
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,26 @@ IDS: Final = (np.dtype(np.int32), np.dtype(np.int64))
 _FLOAT, _INT32, _UINT8 = (np.dtype(np.float32),), (np.dtype(np.int32),), (np.dtype(np.uint8),)
 # The bytes of scale and bias at the end of fused rows, by the bits of a code.
 _TAILS: Final = {8: 8, 4: 4, 2: 4}
+
+
+class Need(NamedTuple):
+    """What loops take as an operand, of which this has the index: the element types, and whether it is a vector.
+
+    ``tail``: the bytes of scale and bias at the end of fused rows, if it is a table of these.
+    """
+
+    operand: int
+    dtypes: tuple[np.dtype[Any], ...]
+    is_vector: bool = False
+    tail: int = 0
+
+    def admits(self, dtype: np.dtype[Any], shape: tuple[int, ...]) -> bool:
+        """Whether an operand of this element type and shape is taken."""
+        if dtype not in self.dtypes:
+            return False
+        if self.is_vector:
+            return len(shape) == 1
+        return len(shape) == 2 and shape[1] > self.tail if self.tail else bool(shape)
 
 
 @dataclass(frozen=True)
@@ -39,12 +59,16 @@ class Form:
     bits: int = 32
 
     @cached_property
-    def types(self) -> tuple[tuple[int, tuple[np.dtype[Any], ...], bool], ...]:
-        """The operands: the index, the possible element types, and whether it is a vector."""
+    def needs(self) -> tuple[Need, ...]:
+        """What the loops take."""
         vectors = ((self.lengths, _INT32), (self.ids, IDS), (self.weights, _FLOAT))
-        found = [(index, dtypes, True) for index, dtypes in vectors if index is not None]
-        matrices = ((self.table, _FLOAT if self.bits == 32 else _UINT8), (self.grads, _FLOAT))
-        return (*found, *((index, dtypes, False) for index, dtypes in matrices if index is not None))
+        found = [Need(index, dtypes, is_vector=True) for index, dtypes in vectors if index is not None]
+        if self.table is not None:
+            dtypes = _FLOAT if self.bits == 32 else _UINT8
+            found.append(Need(self.table, dtypes, tail=_TAILS.get(self.bits, 0)))
+        if self.grads is not None:
+            found.append(Need(self.grads, _FLOAT))
+        return tuple(found)
 
 
 _FORMS: Final = {
@@ -71,25 +95,18 @@ def form_of(op: OpView, forms: Mapping[str, Form]) -> Form | None:
     form = forms.get(op.type)
     if form is None or op.proto.domain:
         return None
-    last = max(index for index, _, _ in form.types)
+    last = max(need.operand for need in form.needs)
     outputs = 1 if form.table is None or form.grads is None else 2
     return form if (len(op.inputs), len(op.outputs)) == (last + 1, outputs) else None
 
 
 def takes(form: Form, operands: Sequence[Any]) -> bool:
-    """Whether the loops take these operands: vectors of their element types, and float tables and gradients."""
-    for index, dtypes, is_vector in form.types:
-        value = operands[index]
-        if (
-            not isinstance(value, np.ndarray)
-            or value.dtype not in dtypes
-            or (value.ndim != 1 if is_vector else not value.ndim)
-        ):
+    """Whether the loops take these operands: vectors of their element types, gradients, and tables without a copy."""
+    for need in form.needs:
+        value = operands[need.operand]
+        if not isinstance(value, np.ndarray) or not need.admits(value.dtype, value.shape):
             return False
-    if form.bits == 32 or form.table is None:
-        return True
-    shape = operands[form.table].shape
-    return len(shape) == 2 and shape[1] > _TAILS[form.bits]
+    return form.table is None or operands[form.table].flags.carray
 
 
 def compute_gradients(op: OpView, form: Form, operands: Sequence[Any]) -> tuple[Array, ...]:
@@ -104,8 +121,8 @@ def compute(op: OpView, form: Form, operands: Sequence[Array]) -> tuple[Array, .
 
     Raises RunError for ids that are no rows, and sizes that do not fit.
     """
-    ids, lengths = np.ascontiguousarray(operands[form.ids]), np.ascontiguousarray(operands[form.lengths])
-    weights = _ONE if form.weights is None else np.ascontiguousarray(operands[form.weights])
+    ids, lengths = as_plain(operands[form.ids]), as_plain(operands[form.lengths])
+    weights = _ONE if form.weights is None else as_plain(operands[form.weights])
     made = None
     if form.weights is None or weights.size == ids.size:
         if form.grads is None:
@@ -123,7 +140,7 @@ def _looked_up(
     assert form.table is not None
     table = operands[form.table]
     if form.bits < 32:
-        return _looked_up_codes(form, np.ascontiguousarray(table), ids, lengths, weights)
+        return _looked_up_codes(form, table, ids, lengths, weights)
     out = np.empty((lengths.size, *table.shape[1:]), np.float32)
     fits = kernels.compiled(kernels.look_up)(ids, lengths, as_rows(table), weights, form.is_mean, as_rows(out))
     return (out,) if fits else None
@@ -168,7 +185,11 @@ def _gradients(
 
 
 def as_rows(array: Array) -> Array:
-    """Return the array as a matrix; a view of it if it is contiguous."""
-    if array.ndim == 2 and array.flags.c_contiguous:
-        return array
-    return np.ascontiguousarray(array).reshape(len(array), prod(array.shape[1:]))
+    """Return the array as a matrix; a view of it if it is plain."""
+    array = as_plain(array)
+    return array if array.ndim == 2 else array.reshape(len(array), prod(array.shape[1:]))
+
+
+def as_plain(array: Array) -> Array:
+    """Return the array contiguous, aligned and writable: loops would be compiled for each other kind of array."""
+    return array if array.flags.carray else np.array(array, order="C")

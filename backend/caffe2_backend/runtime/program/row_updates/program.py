@@ -8,10 +8,9 @@ alone. A table stays in memory of this program, which is written only if nobody 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple, NoReturn
+from typing import NoReturn
 
 import numpy as np
 
@@ -22,49 +21,15 @@ from caffe2_backend.runtime.program.interface import NetInterface
 from caffe2_backend.runtime.program.operand_checks import OperandChecks
 from caffe2_backend.runtime.program.origin import Origin
 from caffe2_backend.runtime.program.program import Program
-from caffe2_backend.runtime.program.row_updates.kernels import is_available
-from caffe2_backend.runtime.program.row_updates.lookups import (
-    GRADIENTS,
-    LOOKUPS,
-    Form,
-    compute,
-    compute_gradients,
-    form_of,
-    takes,
-)
-from caffe2_backend.runtime.program.row_updates.updatable import Kind, kind_of, row_updater
+from caffe2_backend.runtime.program.row_updates.lookups import takes
+from caffe2_backend.runtime.program.row_updates.parts import Loop, Parts
+from caffe2_backend.runtime.program.row_updates.updatable import Kind
 from caffe2_backend.runtime.sessions.session_options import SessionOptions
 from caffe2_backend.runtime.values import Array, NoBlobError, Tensor, Value
-from caffe2_bridge.diagnostics import Location, RunError
+from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.netdef.views import NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
-from caffe2_bridge.ssa.effects import NetEffects, analyse
-from caffe2_bridge.ssa.outputs import declared_outputs
-
-
-class Parts(NamedTuple):
-    """The operators that loops run: lookups before onnxruntime, then gradients of lookups and updates of rows.
-
-    Each with the form of a lookup, or how it updates rows; in the order of the net.
-    """
-
-    first: tuple[tuple[OpView, Form], ...]
-    last: tuple[tuple[OpView, Form | Kind], ...]
-
-
-class _Loop(NamedTuple):
-    """A loop: its operator, the names of its operands, and what runs it: the outputs that are no tables."""
-
-    op: OpView
-    inputs: tuple[str, ...]
-    run: Callable[[Sequence[Any]], tuple[Array, ...]]
-
-    @classmethod
-    def of(cls, op: OpView, how: Form | Kind) -> _Loop:
-        if isinstance(how, Kind):
-            return cls(op, op.inputs, row_updater(op, how))
-        return cls(op, op.inputs, partial(compute if how.grads is None else compute_gradients, op, how))
 
 
 class RowUpdateProgram:
@@ -89,18 +54,13 @@ class RowUpdateProgram:
         self.name = NetView(net).name
         self._whole = Program(net, options=options, keep=keep, origin=origin, updated=updated)
         self._first, self._origin = parts.first, origin
-        self._before, self._after = ([_Loop.of(*each) for each in part] for part in parts)
+        self._before, self._after = ([Loop.of(*each) for each in part] for part in parts)
         self._is_whole = False
-        outside = {op.index for op, _ in (*parts.first, *parts.last)}
-        rest = [op for op in NetView(net).ops if op.index not in outside]
+        main, rest = parts.rest(net)
         updates = [(op, how) for op, how in parts.last if isinstance(how, Kind)]
         self._tables = tuple(dict.fromkeys(op.inputs[i] for op, kind in updates for i in kind.tables))
         self._looked_up = frozenset(name for op, _ in self._first for name in op.outputs)
         operands = {name for op, _ in parts.last for name in op.inputs}
-        main = NetDef(name=net.name, op=[op.proto for op in rest], arg=net.arg)
-        if net.HasField("device_option"):
-            main.device_option.CopyFrom(net.device_option)
-        main.external_output.extend(name for name in declared_outputs(net) if any(name in op.outputs for op in rest))
         self._main = Program(
             main,
             options=options,
@@ -195,7 +155,7 @@ class RowUpdateProgram:
             takes(form, [given.get(name) for name in op.inputs]) for op, form in self._first
         )
 
-    def _run(self, loop: _Loop, operands: Sequence[Value | None], values: dict[str, Tensor]) -> None:
+    def _run(self, loop: Loop, operands: Sequence[Value | None], values: dict[str, Tensor]) -> None:
         """Run one loop, and put what it outputs into ``values``; tables are updated in place."""
         try:
             made = loop.run(operands)
@@ -227,46 +187,3 @@ def _copied(value: Value) -> tuple[HandedOut, Array]:
     memory = np.ascontiguousarray(value).copy()
     value_of_all, inner = (np.ndarray(value.shape, value.dtype, memory.data) for _ in range(2))
     return HandedOut(value_of_all, None), inner
-
-
-def row_updates(net: NetDef, location: Location) -> Parts | None:
-    """Return the operators of a net that loops can run around all others; None if there are none, or without numba."""
-    if not is_available():
-        return None
-    effects = analyse(net, location, [])
-    last: list[tuple[OpView, Form | Kind]] = []
-    reads: set[str] = set()  # of the others after an operator
-    writes: set[str] = set()
-    ops = NetView(net).ops
-    for op in reversed(ops):
-        effect = effects.ops[op.index]
-        how = kind_of(op) or form_of(op, GRADIENTS)
-        if how is not None and not {*op.outputs} & (reads | writes) and not {*op.inputs} & writes:
-            last.append((op, how))
-            continue
-        reads.update(effect.found)
-        writes.update((*effect.changed, *effect.mutates))
-    first = tuple(_lookups(ops, effects, {op.index for op, _ in last}))
-    updates = any(isinstance(how, Kind) for _, how in last)
-    return Parts(first, tuple(last[::-1])) if first or updates else None
-
-
-def _lookups(ops: Sequence[OpView], effects: NetEffects, last: Collection[int]) -> Iterator[tuple[OpView, Form]]:
-    """Yield the lookups that can run before all operators but those that run last.
-
-    A table that onnxruntime updates stays where it is: a loop would need a copy of it in every run.
-    """
-    kept: set[str] = set()
-    for op in ops:
-        if op.index not in last:
-            kept.update((*effects.ops[op.index].changed, *effects.ops[op.index].mutates))
-    touched: set[str] = set()
-    changed: set[str] = set()
-    for op in ops:
-        form, effect = form_of(op, LOOKUPS), effects.ops[op.index]
-        free = changed.isdisjoint(op.inputs) and touched.isdisjoint(op.outputs)
-        if form is not None and free and op.inputs[form.table or 0] not in kept:
-            yield op, form
-        elif op.index not in last:
-            touched.update(effect.touched)
-            changed.update((*effect.changed, *effect.mutates))

@@ -13,7 +13,7 @@ from conformance.recording import operator
 from caffe2_backend import Workspace
 from caffe2_backend.runtime import DeviceTensor, SessionOptions
 from caffe2_backend.runtime.blobs import burst
-from caffe2_backend.runtime.program.row_updates import program
+from caffe2_backend.runtime.program.row_updates import parts
 from caffe2_backend.runtime.program.states.resident import resident_session
 from caffe2_bridge.proto.caffe2_pb2 import PROTO_CUDA, NetDef
 
@@ -33,7 +33,7 @@ STEP = NetDef(
 @pytest.fixture(autouse=True)
 def _without_loops(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows are updated by onnxruntime, though numba may be installed."""
-    monkeypatch.setattr(program, "is_available", lambda: False)
+    monkeypatch.setattr(parts, "is_available", lambda: False)
 
 
 def trained(workspace: Workspace | None = None) -> Workspace:

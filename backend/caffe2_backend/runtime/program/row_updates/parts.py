@@ -1,0 +1,124 @@
+"""The operators of a net that loops run, before and after those that onnxruntime runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from caffe2_backend.runtime.program.row_updates.kernels import is_available
+from caffe2_backend.runtime.program.row_updates.lookups import (
+    GRADIENTS,
+    LOOKUPS,
+    Form,
+    compute,
+    compute_gradients,
+    form_of,
+)
+from caffe2_backend.runtime.program.row_updates.updatable import Kind, kind_of, row_updater
+from caffe2_backend.runtime.values import Array
+from caffe2_bridge.diagnostics import Location
+from caffe2_bridge.init.init_net import InitNet
+from caffe2_bridge.netdef.replace import with_operators
+from caffe2_bridge.netdef.views import NetView, OpView
+from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_bridge.ssa.effects import NetEffects, analyse
+from caffe2_bridge.ssa.outputs import declared_outputs
+
+Lookups = tuple[tuple[OpView, Form], ...]
+
+
+class Parts(NamedTuple):
+    """The operators that loops run: lookups before onnxruntime, then gradients of lookups and updates of rows.
+
+    Each with the form of a lookup, or how it updates rows; in the order of the net.
+    """
+
+    first: Lookups
+    last: tuple[tuple[OpView, Form | Kind], ...] = ()
+
+    def rest(self, net: NetDef) -> tuple[NetDef, list[OpView]]:
+        """Return the net of the other operators, and these; it declares the outputs that no lookup makes for it."""
+        outside = {op.index for op, _ in (*self.first, *self.last)}
+        ops = [op for op in NetView(net).ops if op.index not in outside]
+        rest = with_operators(net, [op.proto for op in ops])
+        made = {name for op, _ in (*self.first, *self.last) for name in op.outputs}
+        made.difference_update(*(op.outputs for op in ops))
+        del rest.external_output[:]
+        rest.external_output.extend(name for name in declared_outputs(net) if name not in made)
+        return rest, ops
+
+
+class Loop(NamedTuple):
+    """A loop: its operator, the names of its operands, and what runs it: the outputs that are no tables."""
+
+    op: OpView
+    inputs: tuple[str, ...]
+    run: Callable[[Sequence[Any]], tuple[Array, ...]]
+
+    @classmethod
+    def of(cls, op: OpView, how: Form | Kind) -> Loop:
+        """Return the loop of an operator."""
+        if isinstance(how, Kind):
+            return cls(op, op.inputs, row_updater(op, how))
+        return cls(op, op.inputs, partial(compute if how.grads is None else compute_gradients, op, how))
+
+
+def row_updates(net: NetDef, location: Location) -> Parts | None:
+    """Return the operators of a net that loops can run around all others; None if there are none, or without numba."""
+    if not is_available():
+        return None
+    effects = analyse(net, location, [])
+    last: list[tuple[OpView, Form | Kind]] = []
+    reads: set[str] = set()  # of the others after an operator
+    writes: set[str] = set()
+    ops = NetView(net).ops
+    for op in reversed(ops):
+        effect = effects.ops[op.index]
+        how = kind_of(op) or form_of(op, GRADIENTS)
+        if how is not None and not {*op.outputs} & (reads | writes) and not {*op.inputs} & writes:
+            last.append((op, how))
+            continue
+        reads.update(effect.found)
+        writes.update((*effect.changed, *effect.mutates))
+    first = tuple(_lookups(ops, effects, {op.index for op, _ in last}, InitNet()))
+    updates = any(isinstance(how, Kind) for _, how in last)
+    return Parts(first, tuple(last[::-1])) if first or updates else None
+
+
+def first_lookups(net: NetDef, init: InitNet, location: Location) -> Lookups:
+    """Return the lookups of a net and its parameters that can run before all others; none without numba."""
+    ops = NetView(net).ops
+    if not is_available() or all(form_of(op, LOOKUPS) is None for op in ops):
+        return ()
+    return tuple(_lookups(ops, analyse(net, location, []), (), init))
+
+
+def _lookups(
+    ops: Sequence[OpView], effects: NetEffects, last: Collection[int], init: InitNet
+) -> Iterator[tuple[OpView, Form]]:
+    """Yield the lookups that can run before all operators but those that run last.
+
+    They read no blobs that operators of the init net make. A table that onnxruntime updates stays where it is: a loop
+    would need a copy of it in every run.
+    """
+    kept: set[str] = set()
+    for op in ops:
+        if op.index not in last:
+            kept.update((*effects.ops[op.index].changed, *effects.ops[op.index].mutates))
+    touched: set[str] = set()
+    changed = {name for op in init.rest for name in op.outputs}
+    for op in ops:
+        form, effect = form_of(op, LOOKUPS), effects.ops[op.index]
+        free = changed.isdisjoint(op.inputs) and touched.isdisjoint(op.outputs)
+        if form is not None and free and op.inputs[form.table or 0] not in kept and _fits(form, op, init):
+            yield op, form
+        elif op.index not in last:
+            touched.update(effect.touched)
+            changed.update((*effect.changed, *effect.mutates))
+
+
+def _fits(form: Form, op: OpView, init: InitNet) -> bool:
+    """Whether loops take the operands of a lookup that are parameters."""
+    known = [(need, init.parameters.get(op.inputs[need.operand])) for need in form.needs]
+    return all(p is None or (p.scale is None and need.admits(p.dtype, p.shape)) for need, p in known)
