@@ -149,7 +149,7 @@ def _softmax(op: Op, nodes: _Nodes) -> tuple[Value, Value]:
 def _intermediate(op: Op, nodes: _Nodes, visited: Value, depth: int, scores: Value, probabilities: Value) -> Value:
     """Return scores and probabilities of the ``visited`` nodes [N, depth] as one vector, without padding."""
     width = nodes.width
-    column = add(op, unsqueeze(op, mul(op, visited, width), [2]), op.const(np.arange(width)))
+    column = add(op, unsqueeze(op, mul(op, visited, width), [2]), op.const(np.arange(width, dtype=np.int64)))
     # A path has no node beyond its end: read the last class instead, and drop it below.
     column = binary(op, "Min", column, nodes.rows.size - 1)
     column = reshape(op, column, [-1, depth * width])
