@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +19,9 @@ from caffe2_bridge.diagnostics.log import LOGGER
 from caffe2_cli.exit_codes import FAILED, INTERRUPTED
 from caffe2_cli.output.echo import echo, message, print_json
 from caffe2_cli.settings import settings
+
+_LONG: Final = 200  # characters of a hint that is printed once
+_AS_ABOVE: Final = "as above"
 
 
 @contextmanager
@@ -88,11 +92,18 @@ def _is_usage(error: Exception) -> bool:
     return isinstance(error, OptionError | InputSpecError)
 
 
-def print_diagnostics(diagnostics: Iterable[Diagnostic]) -> None:
-    """Print diagnostics to stderr, one a line."""
+def print_diagnostics(diagnostics: Iterable[Diagnostic], hints: set[str] | None = None) -> None:
+    """Print diagnostics to stderr, one a line; of a long hint that several have, the first line alone has the text.
+
+    ``hints`` are those that were printed before, to which these are added.
+    """
+    hints = set() if hints is None else hints
     for diagnostic in diagnostics:
         place, severity = f"{diagnostic.location}: ", str(diagnostic.severity)
-        message(severity, str(diagnostic).removeprefix(f"{place}{severity}: "), place)
+        shown = replace(diagnostic, hint=_AS_ABOVE) if diagnostic.hint in hints else diagnostic
+        message(severity, str(shown).removeprefix(f"{place}{severity}: "), place)
+        if len(diagnostic.hint) > _LONG:
+            hints.add(diagnostic.hint)
 
 
 class _Printer(logging.Handler):
@@ -101,12 +112,13 @@ class _Printer(logging.Handler):
     def __init__(self) -> None:
         super().__init__(logging.INFO)
         self._printed: set[Diagnostic] = set()
+        self._hints: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
         diagnostic = getattr(record, "diagnostic", None)
         if isinstance(diagnostic, Diagnostic) and diagnostic not in self._printed:
             self._printed.add(diagnostic)
-            print_diagnostics([diagnostic])
+            print_diagnostics([diagnostic], self._hints)
 
 
 @contextmanager

@@ -19,14 +19,15 @@ def read_arrays(path: AnyPath) -> dict[str, Any]:
 
 
 def write_arrays(path: AnyPath, arrays: Mapping[str, Any]) -> None:
-    """Write arrays by name, atomically; string tensors, which the runtime returns as objects, are written as text.
+    """Write arrays by name, atomically; string tensors, which the runtime returns as objects, are written as text."""
+    write_npz(path, arrays)
 
-    Raises RunError for a sequence, a map or a missing optional value, which an .npz file has no array for.
-    """
+
+def require_arrays(arrays: Mapping[str, Any]) -> None:
+    """Raise RunError for a sequence, a map or a missing optional value, which an .npz file has no array for."""
     for name, value in arrays.items():
         if not isinstance(value, np.ndarray):
             kind = "empty" if value is None else "a map" if isinstance(value, dict) else "a sequence"
             raise RunError(
                 f"output {name!r} is {kind}, which an .npz file cannot hold: choose other outputs with --output"
             )
-    write_npz(path, arrays)

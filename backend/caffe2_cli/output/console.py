@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Final
 
 from caffe2_bridge.diagnostics.printable import printable
-from caffe2_cli.output.echo import echo
+from caffe2_cli.output.echo import echo, messages_above
 from caffe2_cli.settings import colored, settings
 
 if TYPE_CHECKING:
@@ -33,6 +33,13 @@ def _terminal() -> Console | None:
     return console if console.is_terminal else None
 
 
+def _messages_above(console: Console) -> AbstractContextManager[None]:
+    """Let what is printed to stderr stand above what the console shows."""
+    from rich.text import Text
+
+    return messages_above(lambda line: console.print(Text.from_ansi(line), soft_wrap=True))
+
+
 @contextmanager
 def progress(text: str) -> Iterator[None]:
     """Show a spinner on a terminal, nothing in a pipe; with ``--verbose`` print how long it took."""
@@ -41,7 +48,7 @@ def progress(text: str) -> Iterator[None]:
     if console is None:
         yield
     else:
-        with console.status(text):
+        with console.status(text), _messages_above(console):
             yield
     _print_seconds(text, start)
 
@@ -71,7 +78,7 @@ def stages() -> Iterator[Callable[[str], None]]:
         from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
         columns = (SpinnerColumn(finished_text="✓"), TextColumn("{task.description}"), TimeElapsedColumn())
-        with Progress(*columns, console=console, transient=True) as bar:
+        with Progress(*columns, console=console, transient=True) as bar, _messages_above(console):
 
             def show(stage: str) -> None:
                 start(stage)
@@ -103,7 +110,7 @@ def steps_shown(total: int, done: int = 0) -> Iterator[Callable[[int, float], No
     columns = (
         BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), TimeRemainingColumn()
     )  # fmt: skip
-    with Progress(*columns, console=console, transient=True) as bar:
+    with Progress(*columns, console=console, transient=True) as bar, _messages_above(console):
         task = bar.add_task("", total=total, completed=done)
         yield lambda step, loss: bar.update(task, completed=step, description=f"loss {loss:.6g}")
 
@@ -123,7 +130,7 @@ def results_shown() -> Iterator[Callable[[str, int, int, str], None]]:
 
     columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     # A stdout that is a file or a pipe stays that; the terminal has one console for all that it shows.
-    with Progress(*columns, console=console, transient=True, redirect_stdout=False) as bar:
+    with Progress(*columns, console=console, transient=True, redirect_stdout=False) as bar, _messages_above(console):
         task = bar.add_task("", total=None)
 
         def show(line: str, done: int, total: int, counts: str) -> None:

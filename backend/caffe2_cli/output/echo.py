@@ -6,7 +6,8 @@ Results go to stdout. With ``--json`` that gets the JSON object alone, and with 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final
 
 import click
@@ -21,12 +22,24 @@ _STYLES: Final[Mapping[str, Mapping[str, Any]]] = {
     "note": {"fg": "cyan"},
 }
 
+_above: list[Callable[[str], None]] = []  # what prints above a spinner or bar that stands on the terminal
+
+
+@contextmanager
+def messages_above(show: Callable[[str], None]) -> Iterator[None]:
+    """Print the lines that go to stderr in the block by a function: click's own streams write into a spinner."""
+    _above.append(show)
+    try:
+        yield
+    finally:
+        _above.pop()
+
 
 def echo(text: object = "", *, err: bool = False) -> None:
     """Print a line of a result, or several; characters that are not printable are escaped."""
     chosen = settings()
     if err or not chosen.schema:
-        click.echo(_printable(text), err=err or chosen.piped is not None)
+        _write(_printable(text), err=err or chosen.piped is not None)
 
 
 def say(text: object = "", *, err: bool = False) -> None:
@@ -40,7 +53,7 @@ def message(severity: str, text: object, place: str = "") -> None:
     if severity == "note" and settings().quiet:
         return
     marked = click.style(f"{severity}:", **_STYLES[severity])
-    click.echo(f"{_printable(place)}{marked} {_printable(text)}", err=True, color=colored())
+    _write(f"{_printable(place)}{marked} {_printable(text)}", err=True)
 
 
 def say_files(paths: Iterable[AnyPath]) -> None:
@@ -57,6 +70,13 @@ def name_of(path: AnyPath) -> str:
 def print_json(data: Mapping[str, Any]) -> None:
     """Print the JSON object of a command, with the version of its schema first."""
     click.echo(_printable(json.dumps({"schema": settings().schema, **data}, indent=2)))
+
+
+def _write(line: str, *, err: bool) -> None:
+    if err and _above:
+        _above[-1](line)
+    else:
+        click.echo(line, err=err, color=colored() if err else None)
 
 
 def _printable(text: object) -> str:

@@ -15,7 +15,7 @@ from caffe2_cli import options
 from caffe2_cli.command import Outcome, command
 from caffe2_cli.exit_codes import YES
 from caffe2_cli.model_source import ModelSource
-from caffe2_cli.output.arrays import read_arrays, write_arrays
+from caffe2_cli.output.arrays import read_arrays, require_arrays, write_arrays
 from caffe2_cli.output.console import progress
 from caffe2_cli.output.echo import message, name_of, say
 from caffe2_cli.plugins import plugin
@@ -69,6 +69,7 @@ def run(
     for warning in caught:
         message("warning", warning.message)
     results = {name: value.data if isinstance(value, Int8Tensor) else value for name, value in found.items()}
+    require_arrays(results)
     if target is not None:
         write_arrays(target, results)
     for name, array in results.items():

@@ -8,7 +8,8 @@ import sys
 import pytest
 
 from caffe2_cli.output import console
-from caffe2_cli.output.console import results_shown, stages
+from caffe2_cli.output.console import progress, results_shown, stages
+from caffe2_cli.output.echo import message
 
 
 def show_two(capsys: pytest.CaptureFixture[str]) -> str:
@@ -30,6 +31,16 @@ def test_stages_on_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: p
 def test_no_stages_in_a_pipe(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FORCE_COLOR", raising=False)
     assert show_two(capsys) == ""
+
+
+def test_messages_stand_above_a_spinner(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with progress("exporting"):
+        message("note", "[N]: x\x1b[2J" + "y" * 300, "net: ")
+    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", capsys.readouterr().err)
+    assert "net: note: [N]: x\\x1b[2J" + "y" * 300 + "\n" in text
+    assert "exporting" in text
+    assert not re.search(r"exporting *net:", text)
 
 
 def show_results(capsys: pytest.CaptureFixture[str]) -> tuple[str, str]:

@@ -9,9 +9,11 @@ import pytest
 from click.testing import CliRunner
 from support.modules import modules
 
+from caffe2_bridge.diagnostics import Diagnostic, Location, Severity
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_cli import model_source
 from caffe2_cli.commands import main
+from caffe2_cli.errors import print_diagnostics
 
 HOSTILE = "\x1b[2J\x07\u202e"
 
@@ -46,6 +48,25 @@ def test_outputs_that_are_not_tensors(tmp_path: Path) -> None:
     assert "output 'y' is a sequence, which an .npz file cannot hold" in result.output
     assert not (tmp_path / "out.npz").exists()
     assert CliRunner().invoke(main, [*words, "--output", "x"]).exit_code == 0
+    printed = CliRunner().invoke(main, [*words[:2], "--output", "x"])
+    assert (printed.exit_code, printed.stdout) == (0, "x: float32[2]\n"), printed.output
+    assert CliRunner().invoke(main, words[:2]).exit_code == 2
+
+
+def test_a_long_hint_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
+    findings = [Diagnostic("note", f"reason {i}", Location("net"), Severity.NOTE, "type this " * 30) for i in range(2)]
+    print_diagnostics(findings)
+    first, second = capsys.readouterr().err.splitlines()
+    assert "type this" in first
+    assert second == "net: note: reason 1 [note] (as above)"
+
+
+def test_an_onnx_file_where_a_net_is_expected(tmp_path: Path) -> None:
+    (tmp_path / "m.onnx").write_bytes(b"\x08")
+    for words in (["check"], ["convert", "-o", str(tmp_path / "out")]):
+        result = CliRunner().invoke(main, [words[0], str(tmp_path / "m.onnx"), *words[1:]])
+        assert result.exit_code == 2
+        assert "m.onnx is an ONNX model, and MODEL must be a Caffe2 model" in result.output
 
 
 def test_a_fault_of_our_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
