@@ -57,7 +57,7 @@ class Command(click.Command):
 
     Args:
         example: a command line that shows it.
-        codes: what the exit codes 0 and 1 say of this command.
+        codes: what the exit codes 0 and 1 say of this command, and 2 if that is more than what it is for all.
         schema: the version of the object that ``--json`` prints, the data of the command's Outcome; 0 for a command
             that reports nothing.
         findings: the exit code for a model that does not convert; NO where that is what the command asks.
@@ -113,7 +113,8 @@ class Command(click.Command):
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the exit codes and the example."""
         del ctx
-        write_exit_codes(formatter, {**self.codes, FAILED: "It could not be done.", INTERRUPTED: "Ctrl-C ended it."})
+        codes = {FAILED: "It could not be done.", INTERRUPTED: "Ctrl-C ended it.", **self.codes}
+        write_exit_codes(formatter, dict(sorted(codes.items())))
         write_example(formatter, self.example)
 
 

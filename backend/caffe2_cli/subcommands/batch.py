@@ -12,7 +12,7 @@ from caffe2_cli import options
 from caffe2_cli.actions import CommandWithActions
 from caffe2_cli.byte_size import parse_size
 from caffe2_cli.command import Outcome
-from caffe2_cli.exit_codes import NO, YES
+from caffe2_cli.exit_codes import FAILED, NO, YES
 from caffe2_cli.output.command_line import command_line
 from caffe2_cli.output.console import results_shown
 from caffe2_cli.output.echo import echo, say
@@ -29,7 +29,10 @@ def _complete_source(_: click.Context, __: click.Parameter, typed: str) -> list[
 
 @click.command(
     cls=CommandWithActions, actions=(discover, trends), schema=1, example="caffe2-bridge batch models -o checked",
-    codes={YES: "All models agree.", NO: "One disagrees."},
+    codes={
+        YES: "All models agree.", NO: "One disagrees.",
+        FAILED: "A model does not convert or could not run, or the batch could not be done.",
+    },
 )  # fmt: skip
 @click.argument("source", type=options.LOCATION, shell_complete=_complete_source)
 @options.out("out", "The folder to write; default SOURCE-validation")
