@@ -14,6 +14,7 @@ from caffe2_fleet.job import Limits
 from caffe2_fleet.models.discovery import Skipped
 from caffe2_fleet.plan import make_plan
 from caffe2_fleet.result import ModelResult, count_verdicts
+from caffe2_fleet.site.notebook import results_html
 from caffe2_fleet.site.summary import write_summary
 from caffe2_validation.options import DEFAULTS, ValidationOptions
 
@@ -34,6 +35,9 @@ class Batch:
 
     def __repr__(self) -> str:
         return short_repr(self, count_verdicts(self.results), models=len(self.results), skipped=len(self.skipped))
+
+    def _repr_html_(self) -> str:
+        return results_html(self.results)
 
 
 def run_batch(

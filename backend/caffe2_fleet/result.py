@@ -84,6 +84,11 @@ class ModelResult:
     def __repr__(self) -> str:
         return short_repr(self, self.model, self.verdict, reason=self.reason, owner=self.owner)
 
+    def _repr_html_(self) -> str:
+        from caffe2_bridge.diagnostics.html_repr import html_by
+
+        return html_by("caffe2_fleet.site.notebook:results_html", [self])
+
     def with_owner(self, owner: str) -> ModelResult:
         """Return the same result of a model that has another owner now."""
         return replace(self, owner=owner)

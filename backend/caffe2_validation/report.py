@@ -254,6 +254,11 @@ class ValidationReport:
             failures=tuple(dict.fromkeys(failure.side for failure in self.failures)),
         )  # fmt: skip
 
+    def _repr_html_(self) -> str:
+        from caffe2_bridge.diagnostics.html_repr import html_by
+
+        return html_by("caffe2_validation.render.notebook:report_html", self)
+
     @property
     def matrix(self) -> dict[tuple[str, str], float | None]:
         """Largest difference for each pair of sides; None if a pair differs in kind, or did not run."""

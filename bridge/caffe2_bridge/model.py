@@ -75,6 +75,11 @@ class Model:
             parameters=len(self.init.parameters), source=self.source,
         )  # fmt: skip
 
+    def _repr_html_(self) -> str:
+        from caffe2_bridge.diagnostics.html_repr import html_by
+
+        return html_by("caffe2_backend.picture.notebook:model_html", self)
+
     def __reduce__(self) -> tuple[type[Model], tuple[NetDef, InitNet, str]]:
         return Model, (self.predict_net, self.init, self.source)
 

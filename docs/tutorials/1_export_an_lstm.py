@@ -15,25 +15,28 @@ import caffe2_bridge as c2
 from caffe2_frontend import check, save_onnx, to_onnx
 
 model = c2.load("models/char_rnn")
-print(model.inputs, "->", model.outputs)
+model
 
 # %% [markdown]
-# `check` reports everything that would not convert. Here it finds nothing, so the export is complete.
+# A notebook shows what a model is; the interactive picture under the table has the net beside its export: click an
+# operator to see its weights and the nodes that it became. `check` reports everything that would not convert. Here it
+# finds nothing, so the export is complete.
 
 # %%
-report = check(model)
-print(report.covered, report.converted)
+check(model)
 
 # %%
 exported = to_onnx(model)
 save_onnx(exported, "char_rnn.onnx")
+exported
+
+# %% [markdown]
+# An LSTM with its weights, and small nodes that compute lengths and padding as Caffe2 does:
+
+# %%
 nodes = list(exported.graph.node)
 print(len(nodes), "nodes:", [node.op_type for node in nodes])
 
-# %% [markdown]
-# The model as a picture: an LSTM with its weights, and small nodes that compute lengths and padding as Caffe2 does.
-
-# %%
 import matplotlib.pyplot as plt
 
 weights = {tensor.name: np.prod(tensor.dims) for tensor in exported.graph.initializer}

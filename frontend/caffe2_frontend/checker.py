@@ -48,6 +48,13 @@ class Report:
             unexamined=self.unexamined, findings=len(self.findings),
         )  # fmt: skip
 
+    def _repr_html_(self) -> str:
+        from caffe2_bridge.diagnostics.html_repr import findings_html, html_table
+
+        counts = [(name, "converts", count) for name, count in self.converted.items()]
+        counts += [(name, "does not convert", count) for name, count in self.refused.items()]
+        return html_table(self.summary(), counts, ("operator", "", "count")) + findings_html(self.findings)
+
     def summary(self) -> str:
         """Return how many operators convert and do not, in one line or two."""
         converted = sum(self.converted.values())

@@ -15,9 +15,12 @@ from caffe2_bridge.files.model_argument import NetLike
 from caffe2_bridge.model import Model
 from caffe2_frontend.analysis import analyze
 from caffe2_frontend.interop.files.onnx_files import SINGLE_FILE_LIMIT, model_proto
+from caffe2_frontend.interop.notebook import register_formatters
 from caffe2_frontend.options import DEFAULTS, ExportOptions, Float16Io, Int8, Recompute
 from caffe2_frontend.pipeline import complete
 from caffe2_frontend.targets.target import Recurrent
+
+register_formatters()
 
 
 def to_onnx(

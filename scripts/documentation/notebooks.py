@@ -140,8 +140,10 @@ def _code(cell: Any) -> str:
 
 
 def _picture(output: Any) -> str:
-    """Return a picture, for the page itself; empty where there is none."""
+    """Return a picture or a table, for the page itself; empty where there is none."""
     data = output.get("data", {})
+    if "text/html" in data:
+        return str(data["text/html"]).replace("\n", "&#10;")
     if "image/png" in data:
         return f'<img alt="what the cell shows" src="data:image/png;base64,{data["image/png"].strip()}">'
     return str(data.get("image/svg+xml", "")).replace("\n", "")

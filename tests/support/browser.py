@@ -97,6 +97,17 @@ class Browser:
     def picture(self) -> bytes:
         return base64.b64decode(self.call("Page.captureScreenshot", captureBeyondViewport=True)["data"])
 
+    @contextmanager
+    def frame(self, url: str) -> Iterator[None]:
+        """Run what follows in the frame with this address, which has a process of its own."""
+        (found,) = (each for each in self.call("Target.getTargets")["targetInfos"] if each["url"] == url)
+        page = self._session
+        self._session = self.call("Target.attachToTarget", targetId=found["targetId"], flatten=True)["sessionId"]
+        try:
+            yield
+        finally:
+            self._session = page
+
     def close(self) -> None:
         self.process.terminate()
         self.process.wait()

@@ -72,12 +72,12 @@ class Picture:
 
 
 def picture_html(
-    model: Model | AnyPath, *, inputs: Mapping[str, Any] | None = None, profile: Profile | None = None
+    model: Model | onnx.ModelProto | AnyPath, *, inputs: Mapping[str, Any] | None = None, profile: Profile | None = None
 ) -> str:
     """Return the interactive picture of a model as a whole HTML page, for a file or the ``srcdoc`` of an iframe.
 
     Args:
-        model: a Caffe2 model, which is shown with its export to ONNX if it has one, or the path of an ONNX model.
+        model: a Caffe2 model, which is shown with its export to ONNX if it has one, or an ONNX model or its path.
         inputs: what is known of the inputs of a Caffe2 model, as for ``to_onnx``.
         profile: the times of the model's operators.
 
@@ -121,7 +121,7 @@ def viewer_hash() -> str:
 
 
 def picture_of(
-    model: Model | AnyPath,
+    model: Model | onnx.ModelProto | AnyPath,
     *,
     inputs: Mapping[str, Any] | None = None,
     profile: Profile | None = None,
@@ -132,7 +132,8 @@ def picture_of(
     ``findings`` are diagnostics as ``Diagnostic.to_dict`` returns them; by default those of the export.
     """
     if not isinstance(model, Model):
-        return Picture((_onnx_side(model),), _by_location(findings or ()))
+        side = _exported_side(ir.from_proto(model), {}) if isinstance(model, onnx.ModelProto) else _onnx_side(model)
+        return Picture((side,), _by_location(findings or ()))
     types = types_of(model, inputs=inputs, export=True)
     weights = {
         name: weight_data(Type(extent(p.shape), "text" if p.dtype == object else p.dtype.name), p.load)

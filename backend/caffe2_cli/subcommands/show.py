@@ -27,14 +27,15 @@ def show(
     model: ModelSource, html: AnyPath | None, svg: AnyPath | None, inputs: dict[str, Any], profile: AnyPath | None
 ) -> Outcome:
     """Summarize MODEL: inputs, outputs, operators, parameters and their sizes. Or draw it."""
-    from caffe2_cli.output.summary import summarize
+    from caffe2_backend.picture.summary import summarize
+    from caffe2_cli.output.summary import summary_tables
 
     read = model.read()
     if (inputs or profile is not None) and (html is None or model.is_onnx):
         raise click.UsageError("--input and --profile need --html and a Caffe2 model")
     if svg is None and html is None:
         summary = summarize(read)
-        for table in summary.tables():
+        for table in summary_tables(summary):
             print_table(table)
         return Outcome(summary.to_dict())
     with progress("drawing"):

@@ -150,6 +150,7 @@ def test_pointer_wheel_and_keys_move_the_view(browser: Browser, tmp_path: Path) 
 
 def test_large_nets_open_folded(browser: Browser, tmp_path: Path) -> None:
     open_model(browser, tmp_path / "large.html", chain(4500))
+    browser.wait(f"!{PANE}.scene.partial")
     segments = browser.js(f"{PANE}.scene.items.filter(item => item.segment).length")
     assert 40 < segments < 150
     assert browser.js(f"{PANE}.scene.items.length") == segments
@@ -215,6 +216,22 @@ def test_names_are_text_and_nothing_else(browser: Browser, tmp_path: Path) -> No
     # Scripts that are not the viewer do not run, even if one came in.
     browser.js("document.body.append(Object.assign(document.createElement('script'), {text: 'window.ran = 1'}))")
     assert browser.js("window.ran") is None
+
+
+def test_a_notebook_has_the_picture_in_a_frame_of_its_own(browser: Browser, tmp_path: Path) -> None:
+    path = tmp_path / "notebook.html"
+    path.write_text(f"<!doctype html><body id=verdict>{load(MODELS / 'lstm')._repr_html_()}", encoding="utf-8")
+    browser.open(path, 1440, dark=False)
+    assert "RecurrentNetwork" in browser.js("document.querySelector('table').innerText")
+    browser.js("document.querySelector('summary').click()")
+    assert browser.js("document.querySelector('iframe').getBoundingClientRect().height") > 400
+    assert browser.js("document.querySelector('iframe').contentDocument") is None
+    with browser.frame("about:srcdoc"):
+        browser.wait("document.querySelector('[data-ready]')")
+        browser.wait(f"{PANE}.width")
+        select(browser, "node.t === 'LSTMUnit'")
+        assert "step_net[2] LSTMUnit" in browser.js(f"{PANEL}.innerText")
+        assert browser.js("try { parent.document } catch (error) { error.name }") == "SecurityError"
 
 
 @pytest.mark.parametrize("dark", [False, True])
