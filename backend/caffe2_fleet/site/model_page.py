@@ -104,21 +104,20 @@ def _link(root: str, path: str) -> str:
 
 
 def _findings(findings: Sequence[Mapping[str, Any]]) -> str:
-    """Return the diagnostics as a table, unfolded if one is an error."""
+    """Return the diagnostics as a list, unfolded if one is an error."""
     if not findings:
         return ""
-    head = "".join(f"<th>{name}</th>" for name in ("severity", "code", "operator", "reason", "hint"))
-    body = "\n".join(map(_row, findings))
     unfolded = " open" if any(finding["severity"] == "error" for finding in findings) else ""
     return (
-        f"<details{unfolded}><summary>Diagnostics of the export ({len(findings)})</summary>"
-        '<div class="scroll"><table id="findings" class="sortable">'
-        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div></details>"
+        f'<details id="findings"{unfolded}><summary>Diagnostics of the export ({len(findings)})</summary>'
+        f"<ul>{''.join(map(_finding, findings))}</ul></details>"
     )
 
 
-def _row(finding: Mapping[str, Any]) -> str:
-    mark = {"error": "disagree", "warning": "could"}.get(str(finding["severity"]), "dim")
-    short = (f'<td class="short {mark}">{finding["severity"]}</td>', f'<td class="short">{finding["code"]}</td>')
-    cells = (f"<td>{escape(str(finding[name]))}</td>" for name in ("place", "reason", "hint"))
-    return f"<tr>{''.join((*short, *cells))}</tr>"
+def _finding(finding: Mapping[str, Any]) -> str:
+    severity, code, place, reason, hint = (
+        escape(str(finding[name])) for name in ("severity", "code", "place", "reason", "hint")
+    )
+    mark = {"error": "disagree", "warning": "could"}.get(severity, "dim")
+    text = f'<b class="{mark}">{severity}</b> <code>{place}</code>: {reason} <span class="dim">[{code}]</span>'
+    return f"<li>{text}{f'<br>Hint: {hint}' if hint else ''}</li>"

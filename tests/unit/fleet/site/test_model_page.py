@@ -22,8 +22,9 @@ def test_a_model_without_a_report() -> None:
     assert proof(page).startswith("Nothing is proved: ")
     assert "There is no exported file." in page
     assert "why<br>a note" in page
-    assert "<details open><summary>Diagnostics of the export (1)</summary>" in page
-    assert "<td>n[0] &lt;X&gt;</td><td>no &amp; no</td><td>type &lt;this&gt;</td>" in page
+    assert '<details id="findings" open><summary>Diagnostics of the export (1)</summary>' in page
+    assert "<code>n[0] &lt;X&gt;</code>: no &amp; no" in page
+    assert "<br>Hint: type &lt;this&gt;</li>" in page
     assert '<a href="../../index.html">all models</a>' in page
     assert "zoo/&lt;m&gt;" in page
     verdicts = [proof(model_page(ModelResult("m", verdict))) for verdict in ("could not run", "crashed")]
@@ -41,7 +42,7 @@ def test_a_model_with_a_report() -> None:
     assert '<a href="../onnx/a%20%23.onnx"><code>onnx/a #.onnx</code></a>, 1,234 bytes' in page
     assert '<a href="../repro/zoo/m/"><code>repro/zoo/m/</code></a>' in page
     assert "<h1><code>zoo/m</code></h1>" in page
-    assert "<details><summary>Diagnostics of the export (1)</summary>" in page
+    assert '<details id="findings"><summary>Diagnostics of the export (1)</summary>' in page
     assert "<dd>a note</dd>" in page
     assert "nothing to export" in model_page(ModelResult("m", "agree", format="ONNX"))
 
