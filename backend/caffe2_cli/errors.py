@@ -124,11 +124,13 @@ class _Printer(logging.Handler):
 @contextmanager
 def printed_diagnostics() -> Iterator[None]:
     """Print warnings and notes of conversions to stderr, one a line, while a command runs."""
-    printer, level = _Printer(), LOGGER.level
+    printer, level, propagate = _Printer(), LOGGER.level, LOGGER.propagate
     LOGGER.addHandler(printer)
     LOGGER.setLevel(logging.INFO)
+    LOGGER.propagate = False  # a program that runs may print what reaches the root logger
     try:
         yield
     finally:
+        LOGGER.propagate = propagate
         LOGGER.setLevel(level)
         LOGGER.removeHandler(printer)

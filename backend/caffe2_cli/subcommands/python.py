@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import atexit
 import gc
+import logging
 from pathlib import Path
 
 import click
 
+from caffe2_bridge.diagnostics.log import LOGGER
 from caffe2_cli import options
 from caffe2_cli.command import command
 from caffe2_cli.errors import errors_reported
@@ -37,6 +39,7 @@ def python(copy: Path | None, module: bool, device: str | None, program: str, ar
     """
     with errors_reported("python"):
         _prepare(copy, device)
+    LOGGER.setLevel(logging.WARNING)  # notes are for who converts nets
     from caffe2_compat.hook.run import run_module, run_program
 
     atexit.unregister(gc.freeze)  # Python's last search for garbage may close a file that the program leaves open

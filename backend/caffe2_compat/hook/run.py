@@ -7,13 +7,14 @@ import importlib.machinery
 import importlib.util
 import runpy
 import sys
-import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
 from caffe2_compat.hook import compat
 from caffe2_compat.hook.finder import PACKAGE, ProgramFinder, SourceLoader
+from caffe2_compat.hook.tracebacks import print_error
 
 
 def run_program(path: Path, arguments: Sequence[str]) -> None:
@@ -31,7 +32,7 @@ def run_program(path: Path, arguments: Sequence[str]) -> None:
 def run_module(name: str, arguments: Sequence[str]) -> None:
     """Run a module as ``__main__``, as ``python -m`` does.
 
-    Raises ImportError if it is not found. An exception of the module is printed, and ends it with SystemExit.
+    An exception of the module, and that it is not found, is printed, and ends it with SystemExit.
     """
     sys.path.insert(0, "")
     _find_modules_of_programs()
@@ -40,7 +41,8 @@ def run_module(name: str, arguments: Sequence[str]) -> None:
         _run(spec.loader, arguments)
         return
     sys.argv = [name, *arguments]
-    runpy.run_module(name, {compat.NAME: compat}, run_name="__main__", alter_sys=True)
+    with _errors_printed():
+        runpy.run_module(name, {compat.NAME: compat}, run_name="__main__", alter_sys=True)
 
 
 def _find_modules_of_programs() -> None:
@@ -58,10 +60,15 @@ def _run(loader: SourceLoader, arguments: Sequence[str]) -> None:
     main.__loader__ = loader
     vars(main).update({"__file__": loader.path, "__builtins__": builtins, compat.NAME: compat})
     sys.modules["__main__"] = main
-    try:
+    with _errors_printed():
         exec(loader.get_code("__main__"), vars(main))  # noqa: S102 - the user asks to run this program
-    except Exception as error:  # noqa: BLE001 - the program ends, as in Python
-        # As Python ends a program that raises, without the frames of this command.
-        frames = error.__traceback__.tb_next if error.__traceback__ is not None else None
-        traceback.print_exception(error.with_traceback(frames))
+
+
+@contextmanager
+def _errors_printed() -> Iterator[None]:
+    """End the program for an exception in the block, as Python does."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - the program ends
+        print_error(error)
         raise SystemExit(1) from None
