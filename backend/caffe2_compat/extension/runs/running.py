@@ -39,9 +39,11 @@ def create_operands(workspace: Workspace, net: NetDef) -> None:
     before it.
     """
     require_known_operators(net)
-    for op in net.op:
+    for index, op in enumerate(net.op):
         for name in op.input:
             if not workspace.has_blob(name):
-                raise RunError(f"op {op.type}: Encountered a non-existing input blob: {name}")
+                error = RunError(f"op {op.type}: Encountered a non-existing input blob: {name}")
+                error.operator = index
+                raise error
         for name in op.output:
             workspace.create_blob(name)

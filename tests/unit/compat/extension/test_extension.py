@@ -99,6 +99,9 @@ def test_the_operator_that_failed() -> None:
     with pytest.raises(RuntimeError):
         C["run_net_once"](net_of(COPY, bad))
     assert C["Workspace"].current._last_failed_op_net_position() == 1
+    with pytest.raises(RunError, match="non-existing input blob: absent"):
+        C["create_net"](net_of(COPY, COPY, make_operator("Copy", ["absent"], ["y"])), overwrite=True)
+    assert C["Workspace"].current._last_failed_op_net_position() == 2
 
 
 def test_results_that_are_not_finite() -> None:
