@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import re
+import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
@@ -20,6 +21,11 @@ DISTRIBUTION: Final = "caffe2-bridge"
 _EXTRA: Final = re.compile(r"extra == ['\"]([\w.-]+)['\"]")
 # The extras with onnxruntime: one of them is required, and two overwrite each other's files.
 _RUNTIMES: Final = ("cpu", "gpu")
+# Programs that are optional: what they are for, and where they come from.
+_PROGRAMS: Final = {
+    "dot": ("show --svg", "apt install graphviz, brew install graphviz, or graphviz.org"),
+    "node": ("validate --against onnxruntime-node, onnxruntime-web", "nodejs.org, then npm install -g that package"),
+}
 
 
 @dataclass(frozen=True)
@@ -44,6 +50,23 @@ class Package:
 
 
 @dataclass(frozen=True)
+class Program:
+    """A program that is optional.
+
+    Attributes:
+        name: what is searched on the path.
+        purpose: the commands that start it.
+        path: where it is; empty if it is missing.
+        source: where it comes from.
+    """
+
+    name: str
+    purpose: str
+    path: str
+    source: str
+
+
+@dataclass(frozen=True)
 class Problem:
     """Something that keeps this project from working, and its cure."""
 
@@ -60,6 +83,7 @@ class Installation:
         python: the version of Python.
         platform: the operating system and the processor.
         packages: the required ones, then those of the extras.
+        programs: the optional ones.
         providers: the execution providers of onnxruntime; none if it cannot be imported.
         gpus: name, memory in bytes and compute capability of each GPU that onnxruntime can use.
         no_gpu: why onnxruntime can use no GPU; empty if it can.
@@ -72,6 +96,7 @@ class Installation:
     python: str
     platform: str
     packages: tuple[Package, ...]
+    programs: tuple[Program, ...]
     providers: tuple[str, ...]
     gpus: tuple[Mapping[str, Any], ...]
     no_gpu: str
@@ -97,6 +122,7 @@ def inspect_installation() -> Installation:
         platform.python_version(),
         platform.platform(),
         packages,
+        tuple(Program(name, use, shutil.which(name) or "", source) for name, (use, source) in _PROGRAMS.items()),
         providers,
         tuple(map(device_properties, range(cuda_devices()))) if providers else (),
         no_gpu,

@@ -38,6 +38,11 @@ def _print(found: Installation) -> None:
         shown = package.version or "missing"
         table.add_row(*map(cell, (package.name, package.extra, shown, package.wanted, command)))
     print_table(table)
+    programs = Table("program", "for", "found", "to install")
+    for program in found.programs:
+        source = "" if program.path else program.source
+        programs.add_row(*map(cell, (program.name, program.purpose, program.path or "missing", source)))
+    print_table(programs)
     echo(f"onnxruntime: {', '.join(found.providers) or 'cannot be imported'}")
     for index, gpu in enumerate(found.gpus):
         capability = f"compute capability {gpu['major']}.{gpu['minor']}"

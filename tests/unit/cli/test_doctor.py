@@ -9,7 +9,7 @@ import pytest
 from support.commands import call
 
 from caffe2_cli import installation
-from caffe2_cli.installation import Installation, Package, Problem
+from caffe2_cli.installation import Installation, Package, Problem, Program
 
 WHOLE = Installation(
     version="1.0",
@@ -18,6 +18,10 @@ WHOLE = Installation(
     packages=(
         Package("numpy", "", ">=2.0", "2.4.0", "ok", "pip install 'numpy>=2.0'"),
         Package("lmdb", "db", ">=3.0", "", "missing", "pip install 'caffe2-bridge[db]'"),
+    ),
+    programs=(
+        Program("dot", "show --svg", "", "apt install graphviz"),
+        Program("node", "validate", "/bin/node", "nodejs.org"),
     ),
     providers=("CUDAExecutionProvider", "CPUExecutionProvider"),
     gpus=({"name": "H100", "major": 9, "minor": 0, "totalGlobalMem": 80 << 30},),
@@ -36,6 +40,8 @@ def test_a_whole_installation(monkeypatch: pytest.MonkeyPatch) -> None:
     assert lines[0] == "caffe2-bridge 1.0, Python 3.12.1, Linux"
     assert any("lmdb" in line and "missing" in line and "pip install 'caffe2-bridge[db]'" in line for line in lines)
     assert not any("pip install 'numpy" in line for line in lines)
+    assert any(line.split() == ["dot", "show", "--svg", "missing", "apt", "install", "graphviz"] for line in lines)
+    assert any(line.split() == ["node", "validate", "/bin/node"] for line in lines)
     assert "onnxruntime: CUDAExecutionProvider, CPUExecutionProvider" in lines
     assert "cuda:0: H100, 80 GiB, compute capability 9.0" in lines
     assert "real Caffe2 (optional): real Caffe2 is not installed" in lines

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
@@ -54,6 +55,15 @@ def test_a_whole_installation_has_no_problems(monkeypatch: pytest.MonkeyPatch) -
     assert found.no_caffe2.startswith("Python /nowhere/python does not exist")
     assert found.caffe2 == {}
     assert found.to_dict()["packages"][0]["command"] == "pip install 'numpy>=2.0'"
+
+
+def test_programs_are_searched_on_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(monkeypatch, INSTALLED)
+    (tmp_path / "dot").touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert [(each.name, each.path) for each in inspect_installation().programs] == [
+        ("dot", str(tmp_path / "dot")), ("node", ""),
+    ]  # fmt: skip
 
 
 def test_missing_and_unsupported_packages(monkeypatch: pytest.MonkeyPatch) -> None:
