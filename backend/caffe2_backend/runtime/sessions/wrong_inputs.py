@@ -8,6 +8,7 @@ from typing import Any, Final
 from caffe2_backend.input_text import Spec, parse_input
 from caffe2_bridge.diagnostics import BridgeError, ConversionError
 
+_OF_TYPE: Final = "Unexpected input data type"  # onnxruntime 1.32: names no input
 _INTEGERS: Final = frozenset({"int32", "int64"})
 
 
@@ -25,10 +26,12 @@ def wrong_inputs_of_net(given: Mapping[str, Any], exported: Mapping[str, str], e
     """Return which inputs of a net's run that failed contradict its export, as a sentence; empty if none is known to.
 
     The export was made without the inputs: where a net takes int32 and int64, it has assumed one. So that these differ
-    is said if nothing else does, and not if the net was converted for what was given, in which case dims may be wrong.
+    is said if nothing else does, and not if the net was converted for what was given, in which case dims may be wrong,
+    or types that the net itself states, as an imported one does.
     """
     if not isinstance(error, ConversionError):
-        return _compare(given, exported, lambda _expected, _found: True)
+        wrong = _compare(given, exported, lambda _expected, _found: True)
+        return wrong or (wrong_inputs(given, exported) if _OF_TYPE in str(error) else "")
     return _compare(given, exported, lambda *names: _INTEGERS.issuperset(names)) or wrong_inputs(given, exported)
 
 

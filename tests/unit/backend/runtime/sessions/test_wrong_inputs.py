@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx.parser
 import pytest
 from conformance.recording import operator
 from support.cells import fills
 from support.commands import call
 from support.paths import CHAR_RNN
 
-from caffe2_backend import Predictor
+from caffe2_backend import Predictor, to_netdef
 from caffe2_backend.runtime.sessions.wrong_inputs import wrong_inputs
 from caffe2_bridge import Model, load
 from caffe2_bridge.diagnostics import ConversionError, RunError
@@ -102,3 +103,10 @@ def test_a_net_that_does_not_convert_says_nothing_of_types() -> None:
     net = NetDef(op=[op], external_input=["labels"], external_output=["tree"])
     with pytest.raises(ConversionError, match="has no conversion"):
         Predictor(Model.of(net, NetDef())).run({"labels": np.arange(6)})
+
+
+def test_an_imported_net_states_the_type_of_its_input() -> None:
+    graph = '<ir_version: 9, opset_import: ["": 20]> g (float[N,2] x) => (float[N,2] y) { y = Tanh(x) }'
+    predictor = Predictor(to_netdef(onnx.parser.parse_model(graph)))
+    with pytest.raises(RunError, match=r"^input 'x' is float64\[1,2\], and the model takes float32\[N,2\]$"):
+        predictor.run({"x": np.zeros((1, 2))})
