@@ -25,7 +25,7 @@ from caffe2_backend.runtime.values import (
     to_host,
 )
 from caffe2_bridge.control import BodyScope, control_class
-from caffe2_bridge.diagnostics import ConversionError, Location, RunError
+from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location, RunError
 from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.netdef.replace import set_operators
@@ -157,10 +157,9 @@ class Compiler:
                 if structure is not None:
                     CONVERSIONS.note_needed_sizes(structure)
                 return None
-            if self._origin.is_plain and not added:
-                raise
             name = NetView(net).name
-            raise ConversionError([self._origin.relocated(found, name, added) for found in error.findings]) from None
+            found = [self._origin.relocated(found, name, added) for found in error.errors]
+            raise ConversionError([_without_description(each) for each in found]) from None
 
     def missing(self, name: str) -> NoBlobError:
         """Make the error for a blob that the net reads and that does not exist."""
@@ -255,3 +254,8 @@ def _lists_writes(op: OperatorDef) -> bool:
     """Whether an operator lists the blobs that its bodies write; from bodies of others, a copy makes blobs known."""
     operator = control_class(op)
     return operator is not None and operator.scope is BodyScope.SHARED
+
+
+def _without_description(finding: Diagnostic) -> Diagnostic:
+    """Return a diagnostic without the hint to describe an input, whose type is that of the value that was given."""
+    return dataclasses.replace(finding, hint="") if finding.code == "invalid-operands" else finding

@@ -35,11 +35,6 @@ class Origin:
         error.operator = location.index
         return error
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether locations in the part are those in the net."""
-        return self.indices is None and not self.net.path
-
     def relocated(self, finding: Diagnostic, part: str, added: int) -> Diagnostic:
         """Return a diagnostic of the net named ``part`` as one of this net; ``added`` operators precede its own."""
         first, *inner = (*finding.location.path, finding.location)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 from weakref import WeakKeyDictionary
 
+import numpy as np
+
 from caffe2_backend.runtime.calls.blob_workspace import Workspace
+from caffe2_backend.runtime.values import Int8Tensor
 from caffe2_bridge.diagnostics import ConversionError, RunError
-from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 
 _UNKNOWN: Final = -1
 # Nodes are named after outputs of the operator that they compute.
@@ -20,16 +23,33 @@ _failed: WeakKeyDictionary[Workspace, int] = WeakKeyDictionary()
 
 @contextmanager
 def noting_failures(workspace: Workspace, net: NetDef | None) -> Iterator[None]:
-    """Keep the index of the operator of a net that fails within the block."""
+    """Keep the index of the operator of a net that fails within the block, and add its inputs to the error."""
     try:
         yield
-    except RunError as error:
-        _failed[workspace] = _by_node(str(error), net) if error.operator is None else error.operator
+    except (ConversionError, RunError) as error:
+        index = _failed[workspace] = _index(error, net)
+        if net is not None and 0 <= index < len(net.op):
+            error.add_note(_inputs(workspace, net.op[index]))
         raise
-    except ConversionError as error:
-        located = [item.location.index for item in error.findings if item.location.index is not None]
-        _failed[workspace] = located[0] if located else _UNKNOWN
-        raise
+
+
+def _index(error: ConversionError | RunError, net: NetDef | None) -> int:
+    if isinstance(error, ConversionError):
+        located = (item.location.outermost.index for item in error.errors)
+        return next((index for index in located if index is not None), _UNKNOWN)
+    return _by_node(str(error), net) if error.operator is None else error.operator
+
+
+def _inputs(workspace: Workspace, op: OperatorDef) -> str:
+    """Return the types and shapes of the inputs that are tensors, in one line."""
+    found = []
+    for name in op.input:
+        with suppress(RunError):  # absent, without a value, or not a tensor
+            value = workspace.fetch(name)
+            array = value.data if isinstance(value, Int8Tensor) else value
+            if isinstance(array, np.ndarray):
+                found.append(f"{name} {array.dtype.name}{list(array.shape)}")
+    return f"Inputs of {op.type}: {', '.join(found) or 'no tensors'}"
 
 
 def _by_node(message: str, net: NetDef | None) -> int:

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from caffe2_bridge.diagnostics import RunError
+from caffe2_bridge.diagnostics import ConversionError, RunError
 from caffe2_bridge.gradients.operator_maker import make_operator
 from caffe2_bridge.proto.caffe2_pb2 import DeviceOption, NetDef, OperatorDef, TensorProto, TensorShapes
 from caffe2_compat import workspace
@@ -102,6 +102,28 @@ def test_the_operator_that_failed() -> None:
     with pytest.raises(RunError, match="non-existing input blob: absent"):
         C["create_net"](net_of(COPY, COPY, make_operator("Copy", ["absent"], ["y"])), overwrite=True)
     assert C["Workspace"].current._last_failed_op_net_position() == 2
+
+
+def test_the_inputs_of_the_operator_that_failed() -> None:
+    """Say what was fed: arrays are float64 where a program does not say otherwise."""
+    for name, value in {"x": np.ones((2, 3)), "w": np.float32([[1, 2, 3]]), "b": np.float32([1])}.items():
+        C["feed_blob"](name, value)
+    dense = make_operator("FC", ["x", "w", "b"], ["y"])
+    with pytest.raises(ConversionError) as caught:
+        C["run_net_once"](net_of(dense))
+    assert caught.value.__notes__ == ["Inputs of FC: x float64[2, 3], w float32[1, 3], b float32[1]"]
+    C["feed_blob"]("x", np.ones((2, 5), np.float32))
+    with pytest.raises(RunError) as failed:
+        C["run_net_once"](net_of(dense))
+    assert failed.value.__notes__ == ["Inputs of FC: x float32[2, 5], w float32[1, 3], b float32[1]"]
+
+
+def test_errors_of_a_run_do_not_ask_for_descriptions() -> None:
+    for name, shape in {"x": (1, 1, 4, 4), "w": (1, 1, 3, 3), "b": (1,)}.items():
+        C["feed_blob"](name, np.ones(shape))
+    with pytest.raises(ConversionError, match="must be FLOAT or FLOAT16, not DOUBLE") as caught:
+        C["run_net_once"](net_of(make_operator("Conv", ["x", "w", "b"], ["y"], kernel=3)))
+    assert "describe the input" not in str(caught.value)
 
 
 def test_results_that_are_not_finite() -> None:
