@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -83,9 +84,21 @@ class Contender:
 
 
 def environment(threads: int) -> dict[str, str]:
-    """Return the environment of a contender: so many threads, for each library that asks there."""
+    """Return the environment of a contender: so many threads, for each library that asks there.
+
+    MKL 2020.0, which real Caffe2 1.9 was built with, multiplies matrices up to 40 times slower on processors of AMD if
+    it is not told that they have AVX2.
+    """
     number = str(threads)
-    return {**os.environ, "OMP_NUM_THREADS": number, "MKL_NUM_THREADS": number}
+    amd = {"MKL_DEBUG_CPU_TYPE": "5"} if b"AuthenticAMD" in _processors() else {}
+    return {**os.environ, **amd, "OMP_NUM_THREADS": number, "MKL_NUM_THREADS": number}
+
+
+@cache
+def _processors() -> bytes:
+    """Return what Linux says of the processors; nothing on other systems."""
+    file = Path("/proc/cpuinfo")
+    return file.read_bytes() if file.exists() else b""
 
 
 def take_turns(
