@@ -1,8 +1,11 @@
 """Lookups in tables and optimizers on their rows, as loops: a repeated id sees the row as the one before it left it.
 
 They are compiled by numba, once for a machine, and are ordinary Python without it. Tables are [R, W], moments of rows
-[R], gradients [K, W] and ids [K]; all numbers are float32, in Caffe2's order of operations. Segments are given by int32
-lengths [S], and what belongs to a segment is [S, W]; weights are [K], or of one element that all rows have.
+[R], gradients [K, W] and ids [K]; all numbers are float32, in Caffe2's order of operations; where all elements of a row
+are added to one number, several at once, as Caffe2's kernels do. Segments are given by int32 lengths [S], and what
+belongs to a segment is [S, W]; weights are [K], or of one element that all rows have.
+
+An id is read once, before the row: else it would be read again after each write, which might have changed it.
 """
 
 from __future__ import annotations
@@ -28,7 +31,8 @@ def is_available() -> bool:
 def compiled(kernel: Callable[..., T]) -> Callable[..., T]:
     """Return a kernel as machine code, which is kept on the disk. The lock of Python is released while it runs."""
     numba: Any = importlib.import_module("numba")
-    made: Callable[..., T] = numba.njit(cache=True, nogil=True, error_model="numpy")(kernel)
+    fast = {"reassoc"} if kernel in (row_adagrad, row_adam, weight_gradients, wngrad) else False
+    made: Callable[..., T] = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=fast)(kernel)
     return made
 
 
@@ -256,9 +260,10 @@ def wngrad(ids: Any, grads: Any, table: Any, sequence: Any, lr: Any, epsilon: An
     """SparseWngrad; ``sequence`` is one number."""
     total, divisor = np.float32(0), sequence[0] + epsilon
     for k in range(ids.size):
+        i = ids[k]
         for j in range(table.shape[1]):
             grad = grads[k, j]
-            table[ids[k], j] += lr * grad / divisor
+            table[i, j] += lr * grad / divisor
             total += grad * grad
     sequence[0] += total / sequence[0]
 
@@ -266,12 +271,14 @@ def wngrad(ids: Any, grads: Any, table: Any, sequence: Any, lr: Any, epsilon: An
 def scale_rows(ids: Any, table: Any, weight: Any) -> None:
     """Multiply rows, once per occurrence of their id."""
     for k in range(ids.size):
+        i = ids[k]
         for j in range(table.shape[1]):
-            table[ids[k], j] *= weight
+            table[i, j] *= weight
 
 
 def add_rows(ids: Any, rows: Any, table: Any, weight: Any) -> None:
     """Add rows times a weight."""
     for k in range(ids.size):
+        i = ids[k]
         for j in range(table.shape[1]):
-            table[ids[k], j] += rows[k, j] * weight
+            table[i, j] += rows[k, j] * weight
