@@ -31,7 +31,9 @@ from caffe2_bridge.diagnostics import RunError
 # takes as much memory.
 SMALL: Final = 1 << 22
 _SMALL_OUTPUTS: Final = 1 << 20
-_MAXIMUM_SETS: Final = 4
+# Of a burst around which loops run: what blobs of the workspace are and what its deferred ones are computed from, what
+# those of the last step would be computed from, and what this step reads and writes.
+_MAXIMUM_SETS: Final = 5
 _NO_SET: Final = -1
 
 # The outputs of a run, of a burst those of its last step, and the inputs of that.
