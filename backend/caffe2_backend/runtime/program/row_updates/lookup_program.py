@@ -69,6 +69,7 @@ class LookupProgram:
         )
         self._inputs = (*self._rest.interface.needs, *self._rest.interface.may_need)
         self._outputs = (*self.interface.required, *self.interface.optional)
+        self._is_rest = made.isdisjoint(self._outputs)  # whether the outputs are those of the rest
 
     @property
     def conversions(self) -> int:
@@ -94,14 +95,17 @@ class LookupProgram:
     ) -> Results:
         """Run once; the arguments are those of :meth:`Program.run`."""
         if not self._is_whole and (found := self._look_up({**self._parameters, **given})) is not None:
-            inputs = {name: found[name] for name in self._inputs if name in found}
+            known = self._rest.recognize(found.get)
             try:
-                values = {**found, **self._rest.run(self._rest.recognize(inputs.get) or inputs).values}
+                results = self._rest.run(known or {name: found[name] for name in self._inputs if name in found})
             except ConversionError:  # the whole net knows more, such as the sizes of tables, or says what is refused
                 self._is_whole = True
             else:
-                return Results({name: values[name] for name in self._outputs if name in values})
+                return results if self._is_rest else self._with_looked_up({**found, **results.values})
         return self._whole.run(given, constants, burst, held)
+
+    def _with_looked_up(self, values: Mapping[str, Any]) -> Results:
+        return Results({name: values[name] for name in self._outputs if name in values})
 
     def _look_up(self, values: dict[str, Value]) -> dict[str, Any] | None:
         """Return values and what is looked up; None for operands that the loops do not take."""

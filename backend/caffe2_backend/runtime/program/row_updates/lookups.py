@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from math import prod
 from typing import Any, Final, NamedTuple
 
@@ -33,14 +33,6 @@ class Need(NamedTuple):
     dtypes: tuple[np.dtype[Any], ...]
     is_vector: bool = False
     tail: int = 0
-
-    def admits(self, dtype: np.dtype[Any], shape: tuple[int, ...]) -> bool:
-        """Whether an operand of this element type and shape is taken."""
-        if dtype not in self.dtypes:
-            return False
-        if self.is_vector:
-            return len(shape) == 1
-        return len(shape) == 2 and shape[1] > self.tail if self.tail else bool(shape)
 
 
 @dataclass(frozen=True)
@@ -100,63 +92,72 @@ def form_of(op: OpView, forms: Mapping[str, Form]) -> Form | None:
     return form if (len(op.inputs), len(op.outputs)) == (last + 1, outputs) else None
 
 
-def takes(form: Form, operands: Sequence[Any]) -> bool:
-    """Whether the loops take these operands: vectors of their element types, gradients, and tables without a copy."""
-    for need in form.needs:
-        value = operands[need.operand]
-        if not isinstance(value, np.ndarray) or not need.admits(value.dtype, value.shape):
-            return False
-    return form.table is None or operands[form.table].flags.carray
+def takes(form: Form, operands: Sequence[Any], *, partly: bool = False) -> bool:
+    """Whether the loops take these operands: vectors of their element types, gradients, and tables without a copy.
 
-
-def compute_gradients(op: OpView, form: Form, operands: Sequence[Any]) -> tuple[Array, ...]:
-    """Return a gradient's outputs. Raises RunError for other types than ``takes``, and as :func:`compute`."""
-    if not takes(form, operands):
-        raise RunError(f"{op.type} takes float gradients, int32 lengths and ids of int32 or int64, as vectors")
-    return compute(op, form, operands)
-
-
-def compute(op: OpView, form: Form, operands: Sequence[Array]) -> tuple[Array, ...]:
-    """Return a lookup's or gradient's outputs, from what it takes.
-
-    Raises RunError for ids that are no rows, and sizes that do not fit.
+    ``partly``: whether an operand may be None, of which nothing is known.
     """
-    ids, lengths = as_plain(operands[form.ids]), as_plain(operands[form.lengths])
-    weights = _ONE if form.weights is None else as_plain(operands[form.weights])
-    made = None
-    if form.weights is None or weights.size == ids.size:
-        if form.grads is None:
-            made = _looked_up(form, operands, ids, lengths, weights)
-        else:
-            made = _gradients(form, operands, ids, lengths, weights)
-    if made is None:
-        raise RunError(f"{op.type} takes ids of rows, as many as the lengths add up to, and operands of their sizes")
-    return made
+    for at, dtypes, is_vector, tail in form.needs:
+        value = operands[at]
+        if value is None and partly:
+            continue
+        if not isinstance(value, np.ndarray) or value.dtype not in dtypes:
+            return False
+        if value.ndim != 1 if is_vector else not value.ndim or (tail and (value.ndim != 2 or value.shape[1] <= tail)):
+            return False
+    table = None if form.table is None else operands[form.table]
+    return table is None or table.flags.carray
 
 
-def _looked_up(
-    form: Form, operands: Sequence[Array], ids: Array, lengths: Array, weights: Array
-) -> tuple[Array, ...] | None:
-    assert form.table is not None
-    table = operands[form.table]
-    if form.bits < 32:
-        return _looked_up_codes(form, table, ids, lengths, weights)
-    out = np.empty((lengths.size, *table.shape[1:]), np.float32)
-    fits = kernels.compiled(kernels.look_up)(ids, lengths, as_rows(table), weights, form.is_mean, as_rows(out))
-    return (out,) if fits else None
+def looker(op: OpView, form: Form) -> Callable[[Sequence[Array]], tuple[Array, ...]]:
+    """Return what looks up rows, from operands that are taken: the output.
+
+    It raises RunError for ids that are no rows, and sizes that do not fit. What surrounds a loop takes as long as the
+    loop: hence nothing here is done that can be done once.
+    """
+    at_table, at_ids, at_lengths, at_weights = form.table, form.ids, form.lengths, form.weights
+    assert at_table is not None
+    find = {32: _float_rows, 8: _byte_rows}.get(form.bits, partial(_packed_rows, form.bits))
+
+    def run(operands: Sequence[Array]) -> tuple[Array, ...]:
+        ids, lengths = operands[at_ids], operands[at_lengths]
+        weights = _ONE if at_weights is None else operands[at_weights]
+        if not (ids.flags.carray and lengths.flags.carray and weights.flags.carray):
+            ids, lengths, weights = as_plain(ids), as_plain(lengths), as_plain(weights)
+        out = None
+        if at_weights is None or weights.size == ids.size:
+            out = find(form.is_mean, ids, lengths, operands[at_table], weights)
+        if out is None:
+            raise _misfit(op)
+        return (out,)
+
+    return run
 
 
-def _looked_up_codes(form: Form, table: Array, ids: Array, lengths: Array, weights: Array) -> tuple[Array, ...] | None:
-    """Look up rows of a contiguous table of fused rows."""
-    width = (table.shape[1] - _TAILS[form.bits]) * (8 // form.bits)
-    out = np.empty((lengths.size, width), np.float32)
-    if form.bits == 8:
-        fits = kernels.compiled(kernels.look_up_bytes)(ids, lengths, table, weights, form.is_mean, out)
-    else:
-        fits = kernels.compiled(kernels.look_up_packed)(
-            ids, lengths, table, _halves(), weights, form.bits, form.is_mean, out
-        )
-    return (out,) if fits else None
+def _float_rows(is_mean: bool, ids: Array, lengths: Array, table: Array, weights: Array) -> Array | None:
+    if table.ndim != 2:
+        found = _float_rows(is_mean, ids, lengths, as_rows(table), weights)
+        return None if found is None else found.reshape(-1, *table.shape[1:])
+    out = np.empty((lengths.size, table.shape[1]), np.float32)
+    return out if kernels.compiled(kernels.look_up)(ids, lengths, table, weights, is_mean, out) else None
+
+
+def _byte_rows(is_mean: bool, ids: Array, lengths: Array, table: Array, weights: Array) -> Array | None:
+    out = np.empty((lengths.size, table.shape[1] - _TAILS[8]), np.float32)
+    return out if kernels.compiled(kernels.look_up_bytes)(ids, lengths, table, weights, is_mean, out) else None
+
+
+def _packed_rows(
+    bits: int,
+    is_mean: bool,
+    ids: Array,
+    lengths: Array,
+    table: Array,
+    weights: Array,
+) -> Array | None:
+    out = np.empty((lengths.size, (table.shape[1] - _TAILS[bits]) * (8 // bits)), np.float32)
+    look_up = kernels.compiled(kernels.look_up_packed)
+    return out if look_up(ids, lengths, table, _halves(), weights, bits, is_mean, out) else None
 
 
 @cache
@@ -165,23 +166,32 @@ def _halves() -> Array:
     return np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)
 
 
-def _gradients(
-    form: Form, operands: Sequence[Array], ids: Array, lengths: Array, weights: Array
-) -> tuple[Array, ...] | None:
+def compute_gradients(op: OpView, form: Form, operands: Sequence[Any]) -> tuple[Array, ...]:
+    """Return a gradient's outputs. Raises RunError for other types than ``takes``, and sizes that do not fit."""
+    if not takes(form, operands):
+        raise RunError(f"{op.type} takes float gradients, int32 lengths and ids of int32 or int64, as vectors")
     assert form.grads is not None
-    grads = operands[form.grads]
+    ids, lengths, grads = as_plain(operands[form.ids]), as_plain(operands[form.lengths]), operands[form.grads]
+    weights = _ONE if form.weights is None else as_plain(operands[form.weights])
     out = np.empty((ids.size, *grads.shape[1:]), np.float32)
-    if len(grads) != lengths.size or not kernels.compiled(kernels.spread)(
-        lengths, as_rows(grads), weights, form.is_mean, as_rows(out)
+    if (
+        (form.weights is not None and weights.size != ids.size)
+        or len(grads) != lengths.size
+        or not kernels.compiled(kernels.spread)(lengths, as_rows(grads), weights, form.is_mean, as_rows(out))
     ):
-        return None
+        raise _misfit(op)
     if form.table is None:
         return (out,)
     table, of_weights = operands[form.table], np.empty(ids.size, np.float32)
-    fits = table.shape[1:] == grads.shape[1:] and kernels.compiled(kernels.weight_gradients)(
+    if table.shape[1:] != grads.shape[1:] or not kernels.compiled(kernels.weight_gradients)(
         ids, lengths, as_rows(table), as_rows(grads), of_weights
-    )
-    return (out, of_weights) if fits else None
+    ):
+        raise _misfit(op)
+    return out, of_weights
+
+
+def _misfit(op: OpView) -> RunError:
+    return RunError(f"{op.type} takes ids of rows, as many as the lengths add up to, and operands of their sizes")
 
 
 def as_rows(array: Array) -> Array:

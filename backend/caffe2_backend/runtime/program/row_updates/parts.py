@@ -6,19 +6,23 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from caffe2_backend.runtime.program.row_updates.kernels import is_available
 from caffe2_backend.runtime.program.row_updates.lookups import (
     GRADIENTS,
     LOOKUPS,
     Form,
-    compute,
     compute_gradients,
     form_of,
+    looker,
+    takes,
 )
 from caffe2_backend.runtime.program.row_updates.updatable import Kind, kind_of, row_updater
 from caffe2_backend.runtime.values import Array
 from caffe2_bridge.diagnostics import Location
 from caffe2_bridge.init.init_net import InitNet
+from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.netdef.replace import with_operators
 from caffe2_bridge.netdef.views import NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
@@ -61,7 +65,8 @@ class Loop(NamedTuple):
         """Return the loop of an operator."""
         if isinstance(how, Kind):
             return cls(op, op.inputs, row_updater(op, how))
-        return cls(op, op.inputs, partial(compute if how.grads is None else compute_gradients, op, how))
+        run = looker(op, how) if how.grads is None else partial(compute_gradients, op, how)
+        return cls(op, op.inputs, run)
 
 
 def row_updates(net: NetDef, location: Location) -> Parts | None:
@@ -120,5 +125,12 @@ def _lookups(
 
 def _fits(form: Form, op: OpView, init: InitNet) -> bool:
     """Whether loops take the operands of a lookup that are parameters."""
-    known = [(need, init.parameters.get(op.inputs[need.operand])) for need in form.needs]
-    return all(p is None or (p.scale is None and need.admits(p.dtype, p.shape)) for need, p in known)
+    found = [init.parameters.get(name) for name in op.inputs]
+    return takes(form, [parameter and _without_rows(parameter) for parameter in found], partly=True)
+
+
+def _without_rows(parameter: Parameter) -> Array | Parameter:
+    """Return an array of a parameter's type, rank and columns; the parameter if it is an Int8 tensor."""
+    if parameter.scale is not None:
+        return parameter
+    return np.empty((0, *parameter.shape[1:]) if parameter.shape else (), parameter.dtype)

@@ -15,7 +15,7 @@ from typing import NoReturn
 import numpy as np
 
 from caffe2_backend.runtime.blobs.burst import ONCE, Burst
-from caffe2_backend.runtime.blobs.results import Blobs, Results, value_of
+from caffe2_backend.runtime.blobs.results import Blobs, DeferredBlob, Results
 from caffe2_backend.runtime.program.buffers.handed_out import HandedOut
 from caffe2_backend.runtime.program.interface import NetInterface
 from caffe2_backend.runtime.program.operand_checks import OperandChecks
@@ -93,7 +93,9 @@ class RowUpdateProgram:
             return self._whole.collect(blobs)
         given = dict(self._main.collect(blobs, self._looked_up))
         for name, op in self._needs.items():
-            value = value_of(name, blobs)
+            value = blobs.get(name)
+            if isinstance(value, DeferredBlob):
+                value = value.compute(name)
             if value is None:
                 raise NoBlobError(f"{self._origin.location(op)} reads blob {name!r}, which is not in the workspace")
             given[name] = value
