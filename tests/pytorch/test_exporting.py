@@ -11,13 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
 import pytest
-from conformance.__main__ import GOLDEN
-from conformance.corpus import find_cases, read_case
 from conformance.recording import operator
+from support.golden_modules import assert_same, golden_module
 
-from caffe2_bridge import Model, RunError, load
+from caffe2_bridge import Model, RunError
 from caffe2_bridge.control import if_arguments
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
@@ -25,25 +23,12 @@ pytestmark = pytest.mark.torch
 
 torch: Any = pytest.importorskip("torch")
 
-MODELS: Final = GOLDEN / "models"
-
 
 @pytest.fixture(autouse=True)
 def _quiet() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PyTorch's, of its own
         yield
-
-
-def module(name: str) -> tuple[Any, list[tuple[Any, ...]]]:
-    """Return a golden model, without its cell states of every step, and its recorded inputs of several sizes."""
-    from caffe2_torch import to_torch
-
-    given = load(MODELS / name)
-    outputs = [n for n in to_torch(given).outputs if not ("cell" in n and n.endswith("_all"))]
-    made = to_torch(given, outputs=outputs).eval().requires_grad_(False)  # noqa: FBT003 - PyTorch's
-    cases = [read_case(ref).inputs for ref in find_cases(MODELS / name)]
-    return made, [tuple(torch.from_numpy(np.array(inputs[n])) for n in made.inputs) for inputs in cases]
 
 
 def exported(made: Any, inputs: tuple[Any, ...]) -> Any:
@@ -55,12 +40,6 @@ def targets(program: Any) -> set[str]:
     return {str(node.target).split(".")[0] for node in program.graph.nodes if node.op == "call_function"}
 
 
-def assert_same(actual: Any, expected: Any) -> None:
-    as_tuple = [value if isinstance(value, tuple | list) else (value,) for value in (actual, expected)]
-    for one, other in zip(*as_tuple, strict=True):
-        torch.testing.assert_close(torch.as_tensor(one), other, rtol=1e-4, atol=1e-6)
-
-
 CONTROL: Final = {
     "lstm": "scan", "gru": "scan", "lstm_two_layers": "scan", "attention_regular": "scan",
     "control_if_else": "cond", "control_if_no_else": "cond", "control_while_if": "while_loop",
@@ -69,7 +48,7 @@ CONTROL: Final = {
 
 @pytest.mark.parametrize("name", CONTROL)
 def test_exported_models_take_other_sizes(name: str) -> None:
-    made, inputs = module(name)
+    made, inputs = golden_module(name)
     program = exported(made, inputs[0])
     assert CONTROL[name] in targets(program)
     assert len({tuple(value.shape for value in values) for values in inputs}) > 1 or CONTROL[name] != "scan"
@@ -78,7 +57,7 @@ def test_exported_models_take_other_sizes(name: str) -> None:
 
 
 def test_a_layer_of_a_known_number_of_steps_is_exported_as_one() -> None:
-    made, inputs = module("lstm")
+    made, inputs = golden_module("lstm")
     program = torch.export.export(made, inputs[0])
     assert "scan" not in targets(program)
     assert "aten.lstm.input" in {str(node.target) for node in program.graph.nodes}
@@ -95,6 +74,16 @@ def test_sizes_stay_symbols() -> None:
     program = exported(made, (torch.ones(3, 4),))
     found = [value.tolist() for value in program.module()(torch.ones(5, 2))]
     assert found == [[5, 5], [10, 2], 20, [10, 2]]
+
+
+def test_fills_take_the_sizes_of_what_is_fed() -> None:
+    from caffe2_torch import to_torch
+
+    ops = [operator("ConstantFill", ["x"], ["like"], value=2.0), operator("Shape", ["x"], ["shape"])]
+    ops += [operator("ConstantFill", ["shape"], ["of"], value=3, dtype=2, input_as_shape=1, extra_shape=[1])]
+    made = to_torch(Model.of(NetDef(name="n", op=ops, external_input=["x"], external_output=["like", "of"])))
+    other = torch.ones(5, 2)
+    assert_same(exported(made, (torch.ones(3, 4),)).module()(other), made(other))
 
 
 def test_branches_that_leave_other_blobs_are_refused() -> None:
@@ -116,12 +105,18 @@ def test_branches_that_leave_other_blobs_are_refused() -> None:
         exported(made, (torch.tensor([True]), torch.ones(2, 2)))
 
 
+TO_ONNX: Final = [
+    ("lstm", "Scan"), ("gru", "Scan"), ("attention_regular", "Scan"), ("control_if_else", "If"),
+    ("control_while", "Loop"),
+]  # fmt: skip
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "node"), [("lstm", "Scan"), ("control_if_else", "If"), ("control_while", "Loop")])
+@pytest.mark.parametrize(("name", "node"), TO_ONNX)
 def test_exported_models_become_onnx(name: str, node: str, tmp_path: Path) -> None:
     ort = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
-    made, inputs = module(name)
+    made, inputs = golden_module(name)
     onnx = torch.onnx.export(exported(made, inputs[0]), dynamo=True, verbose=False)
     assert node in {each.op_type for each in onnx.model.graph.all_nodes()}
     onnx.save(tmp_path / "model.onnx")
@@ -133,8 +128,9 @@ def test_exported_models_become_onnx(name: str, node: str, tmp_path: Path) -> No
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="AOTInductor needs a compiler of C++")
-def test_exported_models_are_compiled(tmp_path: Path) -> None:
-    made, inputs = module("control_if_else")
+@pytest.mark.parametrize("name", ["control_if_else", "control_while", "basic_rnn_tanh"])
+def test_exported_models_are_compiled(name: str, tmp_path: Path) -> None:
+    made, inputs = golden_module(name)
     package = torch._inductor.aoti_compile_and_package(
         exported(made, inputs[0]), package_path=str(tmp_path / "model.pt2")
     )

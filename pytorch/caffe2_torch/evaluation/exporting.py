@@ -111,6 +111,7 @@ def export_steps(
     initial: Mapping[str, torch.Tensor],
     sequences: Mapping[str, torch.Tensor],
     after: Sequence[str],
+    batch: int,
 ) -> list[torch.Tensor]:
     """Record the steps of a recurrent net, and return the rows of each state after each step, [T, N, D].
 
@@ -120,15 +121,18 @@ def export_steps(
         initial: the first row of each state, [1, N, D], by the name that the step net has for it.
         sequences: rows that the step net reads, by the name that it has for one of them.
         after: the names that it has for the states after a step.
+        batch: N.
     """
     names = [*initial, *sequences, *bodies.tensors]
 
     def step(*values: torch.Tensor) -> list[torch.Tensor]:
-        blobs = dict(zip(names, values, strict=True))
+        blobs = dict(zip(names, values, strict=False))
         blobs.update((name, blobs[name][None]) for name in sequences)
         results = bodies.copies(bodies.run(body, blobs), after)
         return [*results, *(result[0].clone() for result in results)]
 
-    starts, rows, more = list(initial.values()), list(sequences.values()), tuple(bodies.tensors.values())
-    made: Sequence[torch.Tensor] = _OPERATORS.scan(step, starts, rows, more)
+    starts, rows, more = list(initial.values()), list(sequences.values()), list(bodies.tensors.values())
+    # PyTorch 2.13: of symbols, Inductor knows T and the operands alone when it allocates the rows of a scan.
+    sizes = [batch] if isinstance(batch, torch.SymInt) else []
+    made: Sequence[torch.Tensor] = _OPERATORS.scan(step, starts, rows, (*more, *sizes))
     return list(made[len(starts) :])

@@ -11,6 +11,7 @@ import torch
 
 from caffe2_bridge.netdef.parameters import Int8Tensor, Parameter
 from caffe2_bridge.proto.caffe2_pb2 import TensorProto
+from caffe2_torch.evaluation.context import is_exporting
 from caffe2_torch.functions.int8 import Quantized
 
 DTYPES: Final[Mapping[int, torch.dtype]] = {
@@ -57,9 +58,12 @@ def result_of(value: Value) -> Any:
 
 
 def sizes_tensor(sizes: Iterable[int], dtype: torch.dtype) -> torch.Tensor:
-    """Return sizes as a tensor; those that are symbols of an exported program stay symbols."""
+    """Return sizes as a tensor; those that are symbols of an exported program stay symbols.
+
+    PyTorch 2.13: a scan with a constant tensor in its body is not decomposed, so none is recorded.
+    """
     found = list(sizes)
-    if all(isinstance(size, int) for size in found):
+    if not found or not is_exporting():
         return torch.tensor(found, dtype=dtype)
     return torch.stack([torch.scalar_tensor(size, dtype=dtype) for size in found])
 

@@ -68,7 +68,7 @@ def _export(op: Op, control: RecurrentNetwork) -> None:
             sequences[link.internal] = rows[:steps]
     sequences[spec.timestep] = torch.arange(steps, dtype=torch.int32, device=sequence.device)
     bodies = Bodies(op, [body], [*initial, *sequences])
-    stacked = export_steps(bodies, body, initial, sequences, [after[state.blob] for state in spec.states])
+    stacked = export_steps(bodies, body, initial, sequences, [after[state.blob] for state in spec.states], batch)
     states = {
         state.blob: torch.cat([initial[names[state.blob]], rows])
         for state, rows in zip(spec.states, stacked, strict=True)

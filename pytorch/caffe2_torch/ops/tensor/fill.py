@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import torch
 
 from caffe2_bridge import wire
 from caffe2_bridge.init.fills import FILLS, FillError, FillOp, Values
+from caffe2_bridge.netdef.parameters import Array
 from caffe2_bridge.netdef.views import Args
 from caffe2_bridge.proto.caffe2_pb2 import Argument, TensorProto
 from caffe2_torch.evaluation.family import Family
@@ -41,16 +43,36 @@ def fill_shape(op: Op) -> list[int]:
     return [*op.tensor(0).tolist(), *extra]
 
 
+@family.converts("ConstantFill", "Float16ConstantFill")
+def constant(op: Op) -> Value:
+    """Fill with one value; the dims of the shape may be symbols of an exported program."""
+    shape = fill_shape(op)
+    op.args.ignore("dtype", "value", *_SHAPE_ARGS)
+    if op.has(1):
+        return op.tensor(1).reshape(()).expand(shape).clone()
+    value = _filled(op, [1])
+    like = value_of(value)
+    if not isinstance(like, torch.Tensor):
+        return np.full(shape, like, object)  # type: ignore[arg-type] # one string
+    dtype = op.context.real if like.dtype == torch.float32 else like.dtype
+    return torch.full(shape, value.item(), dtype=dtype, device=op.context.device)
+
+
 @family.converts(
-    "ConstantFill", "DiagonalFill", "Float16ConstantFill", "GivenTensorBoolFill", "GivenTensorByteStringToUInt8Fill",
-    "GivenTensorDoubleFill", "GivenTensorFill", "GivenTensorInt16Fill", "GivenTensorInt64Fill", "GivenTensorIntFill",
-    "GivenTensorStringFill",
+    "DiagonalFill", "GivenTensorBoolFill", "GivenTensorByteStringToUInt8Fill", "GivenTensorDoubleFill",
+    "GivenTensorFill", "GivenTensorInt16Fill", "GivenTensorInt64Fill", "GivenTensorIntFill", "GivenTensorStringFill",
 )  # fmt: skip
 def given(op: Op) -> Value:
     shape = fill_shape(op)
     op.args.ignore("dtype", "values", "value", *_SHAPE_ARGS)
-    if op.type == "ConstantFill" and op.has(1):
-        return op.tensor(1).reshape(()).expand(shape).clone()
+    value = value_of(_filled(op, shape), op.context.device)
+    if isinstance(value, torch.Tensor) and value.dtype == torch.float32:
+        return value.to(op.context.real)
+    return value
+
+
+def _filled(op: Op, shape: list[int]) -> Array:
+    """Return what the fill of an init net makes of these arguments, in this shape."""
     own = (arg for arg in op.view.proto.arg if arg.name not in _SHAPE_ARGS)
     args = Args(iter([*own, Argument(name="shape", ints=shape)]))
     try:
@@ -58,10 +80,7 @@ def given(op: Op) -> Value:
     except FillError as error:
         op.refuse(str(error))
     op.args.ignore(*args.read)
-    value = value_of(filled.make().reshape(filled.shape), op.context.device)
-    if isinstance(value, torch.Tensor) and value.dtype == torch.float32:
-        return value.to(op.context.real)
-    return value
+    return filled.make().reshape(filled.shape)
 
 
 def _values(op: Op) -> Values | None:
