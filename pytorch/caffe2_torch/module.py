@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Self
 
 import torch
 from torch import nn
@@ -39,6 +39,7 @@ class NetModule(nn.Module):
         self._net = net.SerializeToString()
         self._program: Program | None = conversion.program
         self._fused: Program | None = None
+        self._real = torch.float32
         self._constants = {n: v for n, v in conversion.values.items() if not isinstance(v, torch.Tensor)}
         tensors = {n: v for n, v in conversion.values.items() if isinstance(v, torch.Tensor)}
         self.names = attribute_names(tensors, taken=lambda name: hasattr(self, name))
@@ -109,13 +110,15 @@ class NetModule(nn.Module):
             raise RunError(f"the net has no input {unknown[0]!r}: its inputs are {names or 'none'}")
 
     def _context(self, inputs: Iterable[Any]) -> Context:
-        """Return the device and element type of the parameters; without any, the device of the inputs, and float."""
+        """Return the device of the parameters, of the inputs where there are none, and the element type of fills."""
         known = [value for value in (*self.parameters(), *self.buffers()) if value.is_floating_point()]
-        if not known:
-            fed = [value.device for value in inputs if isinstance(value, torch.Tensor)]
-            return Context(fed[0] if fed else None, training=self.training)
-        real = known[0].dtype if known[0].dtype != torch.float64 else torch.float32
-        return Context(known[0].device, real, self.training)
+        held = known or [value for value in inputs if isinstance(value, torch.Tensor)]
+        return Context(held[0].device if held else None, self._real, self.training)
+
+    def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Self:
+        """Convert parameters and buffers, as ``half`` and ``to`` do, and the element type of fills like them."""
+        self._real = fn(torch.empty(0, dtype=self._real)).dtype
+        return super()._apply(fn, recurse)
 
     def _keep_statistics(self, blobs: Mapping[str, Value]) -> None:
         """Keep what the net writes over its buffers, such as running means, as PyTorch's layers do in training."""

@@ -13,6 +13,7 @@ import pytest
 from conformance.__main__ import GOLDEN
 from conformance.corpus import find_cases, read_case
 from conformance.recording import operator
+from support.training import read_program
 
 from caffe2_bridge import ConversionError, Model, RunError, construct_init_net_from_params, load
 from caffe2_bridge.diagnostics import OptionError
@@ -82,6 +83,13 @@ def test_what_no_gradient_reaches_is_a_buffer() -> None:
     assert {name for name, _ in module.named_buffers()} == {"mean", "var", "i"}
 
 
+def test_what_the_net_writes_first_is_not_kept() -> None:
+    """Exporters of PyTorch 1 fill outputs in the init net too, to declare them."""
+    module = to_torch(model(operator("Relu", ["x"], ["y"]), params={"y": np.zeros((1, 3), np.float32)}))
+    assert not module.state_dict()
+    assert module(X).tolist() == [[1.0, 0.0, 3.0]]
+
+
 def test_running_moments_are_kept_in_training_alone() -> None:
     names = ("scale", "bias", "mean", "var")
     params = {name: np.ones(3, np.float32) for name in names}
@@ -113,15 +121,18 @@ def test_modules_are_copied_pickled_and_saved(name: str, tmp_path: Path) -> None
             assert torch.equal(value, expected[blob])
 
 
-def test_modules_are_halved() -> None:
-    module = to_torch(load(MODELS / "lstm")).half()
-    case = read_case(next(ref for ref in find_cases(MODELS / "lstm")))
+@pytest.mark.parametrize("name", ["lstm", "control_while_if"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
+def test_modules_change_their_element_type(name: str, dtype: str) -> None:
+    """That of what the net fills too: of ``control_while_if`` that is all there is."""
+    to = getattr(torch, dtype)
+    case = read_case(next(ref for ref in find_cases(MODELS / name)))
+    module = to_torch(load(MODELS / name), outputs=list(case.outputs)).to(to)
     inputs = {n: torch.from_numpy(v) for n, v in case.inputs.items()}
-    halves = {n: v.half() if v.is_floating_point() else v for n, v in inputs.items()}
-    results = module(halves)
-    assert {value.dtype for value in results.values()} == {torch.float16}
-    for name, value in results.items():
-        assert np.allclose(value.detach().float().numpy(), case.outputs[name], atol=5e-3)
+    results = module({n: v.to(to) if v.is_floating_point() else v for n, v in inputs.items()})
+    assert {value.dtype for value in results.values()} == {to}
+    for blob, value in results.items():
+        assert np.allclose(value.detach().float().numpy(), case.outputs[blob], atol=1e-2)
 
 
 @pytest.mark.parametrize("name", ["lstm_train", "gru_train", "attention_train"])
@@ -147,6 +158,30 @@ def test_gradients_of_the_loss_equal_those_of_caffe2(name: str) -> None:
                 assert np.allclose(held[blob].grad.numpy(), expected, rtol=1e-4, atol=1e-5), gradient
                 compared += 1
         assert compared
+
+
+# PyTorch's optimizers, with the arguments of those in the recorded programs.
+OPTIMIZERS: Final[dict[str, Any]] = {
+    "adagrad": lambda weights: torch.optim.Adagrad(weights, lr=0.1, eps=1e-4),
+    "resnet_block": lambda weights: torch.optim.SGD(weights, lr=0.05, momentum=0.9, nesterov=True),
+    "sparse_sgd": lambda weights: torch.optim.SGD(weights, lr=0.1),
+}
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_programs_train_as_in_caffe2(name: str) -> None:
+    program = read_program(GOLDEN / "training" / name)
+    module = to_torch(program.model)
+    optimizer = OPTIMIZERS[name](module.parameters())
+    for feeds, recorded in zip(program.feeds, program.losses, strict=True):
+        loss = module(feeds)[program.loss]
+        assert np.allclose(loss.item(), recorded, rtol=1e-4, atol=1e-5)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    for blob, attribute in module.names.items():
+        value = getattr(module, attribute).detach().numpy()
+        assert np.allclose(value, program.final[blob], rtol=1e-3, atol=1e-4), blob
 
 
 def test_all_operators_without_a_conversion_are_reported() -> None:

@@ -20,10 +20,10 @@ class Initialize(FunctionalPass[Conversion]):
     def __call__(self, state: Conversion) -> Conversion:
         """Run operators that are no constants once, now: random fills, say."""
         init = state.model.init
-        read = {*state.model.predict_net.external_output}
         assert state.program is not None
         assert state.initialize is not None
-        read |= state.program.found
+        outputs = {*state.model.predict_net.external_output}
+        read = state.program.found | (outputs - state.program.written)
         wanted = read | state.initialize.found
         blobs = {name: value_of_parameter(init.parameters[name]) for name in init.parameters if name in wanted}
         with torch.no_grad():
