@@ -235,6 +235,9 @@ class Emission:
         for blob in loop.results:
             source, offset = loop.source(blob)
             rows = self.variables.of((id(step), source))
+            if offset == -1:
+                results.append(f"{rows}[-1]")
+                continue
             # The first rows are cut off afterwards, so that there is one to concatenate if the sequence is empty.
             part = f"{rows}[{offset}:]" if offset is not None and offset < 0 else rows
             results.append(f"torch.cat({part})" + (f"[{offset}:]" if offset is not None and offset > 0 else ""))

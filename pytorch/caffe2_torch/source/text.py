@@ -20,7 +20,7 @@ def indented(lines: Iterable[str], depth: int = 1) -> list[str]:
 
 
 def broken(lines: Iterable[str]) -> Iterator[str]:
-    """Break each long line at the commas of its last outermost brackets."""
+    """Break each long line at the commas of its longest outermost brackets; without any, put its value in brackets."""
     for line in lines:
         yield from _break(line) if len(line) > _WIDTH else (line,)
 
@@ -34,8 +34,11 @@ def listed(names: Sequence[str]) -> str:
 def _break(line: str) -> list[str]:
     indent = line[: len(line) - len(line.lstrip())]
     pairs, commas = _structure(line)
-    if not pairs or indent + line.lstrip()[:1] == indent + "#":
+    if line.lstrip().startswith("#"):
         return [line]
+    if not pairs:
+        target, equals, value = line.partition(" = ")
+        return [f"{target} = (", indent + _STEP + value, f"{indent})"] if equals else [line]
     start, end = max(pairs, key=lambda pair: pair[1] - pair[0])
     cuts = [start, *(at for at in commas if start < at < end), end]
     parts = [line[a + 1 : b].strip() for a, b in pairwise(cuts)]
