@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import onnx_ir as ir
 
 from caffe2_backend.definitions.definition import Definition
@@ -30,6 +33,39 @@ def _transposed(define: Definition, index: int, side: str) -> ir.Value:
     if moves:
         batch, row = [*range(1, rank - 1)], 0
     return define("Transpose", define.input(index), perm=[*batch, *((column, row) if swaps else (row, column))])
+
+
+@family.defines("MatMulNBits")
+def mat_mul_n_bits(define: Definition) -> ir.Value:
+    """``MatMulNBits(A, B, scales, zero_points, g_idx, bias; K, N, bits=4, block_size) -> Y``: A * weights^T + bias.
+
+    The weights [N, K] are B [N, blocks, bytes of a block], whose bytes hold their first elements lowest, less a zero
+    point and times a scale for each block. They are computed while importing; ``g_idx``, another order of the blocks,
+    is not defined.
+    """
+    rows, columns = define.required("N"), define.required("K")
+    bits, block = define.integer("bits", 4), define.required("block_size")
+    if define.has_input(4) or bits not in (2, 4, 8) or block <= 0 or block * bits % 8:
+        define.undefined()
+    blocks = -(-columns // block)
+    numbers = _unpacked(define, 1, bits, (rows, blocks * block)).reshape(rows, blocks, block)
+    scales = np.reshape(define.known(2), (rows, blocks, 1))
+    zero: Any = 1 << bits - 1
+    if define.has_input(3):
+        is_packed = define.dtype(3) == ir.DataType.UINT8
+        zero = _unpacked(define, 3, bits, (rows, blocks)) if is_packed else define.known(3)
+        zero = np.reshape(zero, (rows, blocks, 1)).astype(np.float32)
+    weights = (numbers.astype(np.float32) - zero) * scales.astype(np.float32)
+    factor = weights.reshape(rows, -1)[:, :columns].T
+    return define.add(define("MatMul", define.input(0), define.const(factor, define.dtype(0))), define.optional(5))
+
+
+def _unpacked(define: Definition, index: int, bits: int, shape: tuple[int, int]) -> Any:
+    """Return the first numbers of each row of an operand of packed bytes."""
+    rows, count = shape
+    packed = np.reshape(define.known(index), (rows, -1))
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)
+    return ((packed[..., None] >> shifts) & ((1 << bits) - 1)).reshape(rows, -1)[:, :count]
 
 
 @family.defines("ExpandDims")

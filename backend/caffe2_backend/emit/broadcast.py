@@ -19,11 +19,15 @@ from caffe2_frontend.interop.types import BOOL, FLOAT16, INT32, INT64
 
 def elementwise_max(op: Op, a: Value, b: Value) -> Value:
     """Return the larger of each two elements of values of one shape, any numbers: Caffe2's Max is for floats only."""
+    if a.array is not None and b.array is not None:
+        return op.const(np.maximum(a.array, b.array), a.dtype)
     return op.emit("Where", a > b, a, b)
 
 
 def elementwise_min(op: Op, a: Value, b: Value) -> Value:
     """Return the smaller of each two elements of values of one shape and any numeric type."""
+    if a.array is not None and b.array is not None:
+        return op.const(np.minimum(a.array, b.array), a.dtype)
     return op.emit("Where", a < b, a, b)
 
 

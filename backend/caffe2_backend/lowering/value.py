@@ -159,20 +159,38 @@ class Value:
     def select(self, other: Operand, where: Value) -> Value:
         """Return these elements where ``where`` holds, those of ``other`` elsewhere.
 
-        Both are finite: Caffe2's Where does not broadcast, hence a sum of products with the condition.
+        Both are finite: Caffe2's Where does not broadcast, hence a sum of products with the condition. Of integers, it
+        is the other ones and a product with the difference, which floats would round.
         """
         rest = self.like(other)
         if self.array is not None and where.array is not None and rest.array is not None:
             return self._new(np.where(where.array, self.array, rest.array))
+        if self.dtype.is_integer():
+            if rest.integer == 0 and rest.array is not None and rest.array.size == 1:
+                return self * where.cast(self.dtype)
+            return rest + (self - rest) * where.cast(self.dtype)
         return self * where.cast(self.dtype) + rest * (~where).cast(self.dtype)
 
     def maximum(self, other: Operand) -> Value:
         """Return the larger of each two finite elements."""
+        bound = self._bound(other)
+        if bound is not None:
+            return self._builder.emit("Clip", self, min=bound)
         return self.select(other, self > other)
 
     def minimum(self, other: Operand) -> Value:
         """Return the smaller of each two finite elements."""
+        bound = self._bound(other)
+        if bound is not None:
+            return self._builder.emit("Clip", self, max=bound)
         return self.select(other, self < other)
+
+    def _bound(self, other: Operand) -> float | None:
+        """Return a number that Caffe2 limits floats to, which are computed when the net runs."""
+        rest = self.like(other)
+        if self.array is not None or self.dtype != FLOAT or rest.array is None or rest.array.shape:
+            return None
+        return float(rest.array)
 
     # Functions of floats
 

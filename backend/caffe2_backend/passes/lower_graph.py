@@ -24,7 +24,10 @@ from caffe2_frontend.interop.names import Names
 from caffe2_frontend.interop.types import Quantization
 
 _LISTED: Final = 3
-_OF_SIZES: Final = frozenset({"Cast", "Concat", "ConstantFill", "ExpandDims", "Gather", "Shape", "Slice", "Squeeze"})
+_OF_SIZES: Final = frozenset({
+    "Add", "Cast", "Concat", "ConstantFill", "Copy", "ExpandDims", "Gather", "Reshape", "Shape", "Slice", "Squeeze",
+    "Sub", "Transpose",
+})  # fmt: skip
 
 
 class LowerGraph(FunctionalPass[Import]):

@@ -8,8 +8,9 @@ from math import prod
 
 import onnx_ir as ir
 
-from caffe2_frontend.emit.constant_evaluation import Element, is_size
+from caffe2_frontend.emit.constant_evaluation import is_size
 from caffe2_frontend.emit.shapes import Size, cast, reshape, size, slice_axis, squeeze, unsqueeze, vector
+from caffe2_frontend.interop.inference.elements import Element
 from caffe2_frontend.lowering.op import Op, Value
 
 Dim = int | ir.SymbolicDim

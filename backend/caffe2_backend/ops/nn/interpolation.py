@@ -21,7 +21,7 @@ from caffe2_frontend.interop.types import FLOAT, INT64
 class Axis:
     """An axis that is resized: its sizes (int64), the scale (float), and the start and end of the region (float).
 
-    The region of tf_crop_and_resize is in fractions of the axis.
+    The region of tf_crop_and_resize is in fractions of the axis. ``is_kept``: the sizes are equal, whatever they are.
     """
 
     index: int
@@ -29,10 +29,13 @@ class Axis:
     after: Value
     scale: Value
     region: tuple[Value, Value] | None = None
+    is_kept: bool = False
 
     @property
     def is_unchanged(self) -> bool:
         """Whether it is certain that size and scale stay."""
+        if self.is_kept:
+            return True
         before, after, scale = self.before.array, self.after.array, self.scale.array
         return before is not None and after is not None and scale is not None and bool(before == after) and scale == 1
 
@@ -124,7 +127,8 @@ def linear_taps(op: Op, axis: Axis, x: Value) -> Taps:
     inside = x.maximum(0).minimum((axis.before - 1).cast(FLOAT))
     low = inside.floor()
     fraction = reshape(op, inside - low, [-1, 1])
-    return Taps(_clamped(_around(op, low, 0, 2), axis), concat(op, [1.0 - fraction, fraction], 1), 2)
+    indices = _around(op, low, 0, 2).minimum(axis.before - 1)
+    return Taps(indices, concat(op, [1.0 - fraction, fraction], 1), 2)
 
 
 @dataclass(frozen=True)

@@ -15,17 +15,20 @@ family = Family("normalization")
 def batch_normalization(op: Op) -> Value | tuple[Value, Value, Value]:
     """``BatchNormalization(X, scale, B, mean, var; epsilon=1e-5, momentum=0.9, training_mode=0) -> Y``: SpatialBN.
 
-    In training: arithmetic with ReduceMean, -> Y, running_mean, running_var.
+    Arithmetic where epsilon is 0; in training that with ReduceMean, -> Y, running_mean, running_var.
     """
     op.args.ignore("spatial")
     x, epsilon = op.require(op.input(0), FLOAT), op.args.number("epsilon", default=1e-5)
     momentum = op.args.number("momentum", default=0.9)
     if op.args.flag("training_mode", default=False):
         return _in_training(op, x, epsilon, momentum)
+    parameters = [op.input(i) for i in range(1, 5)]
+    if epsilon <= 0:  # which SpatialBN refuses
+        scale, bias, mean, variance = (each.reshape([-1, *[1] * (op.rank(x) - 2)]) for each in parameters)
+        return (x - mean) / op.emit("Sqrt", variance + epsilon) * scale + bias
     is_flat = op.rank(x) == 2
     if is_flat:
         x = op.emit("ExpandDims", x, dims=[2])
-    parameters = [op.input(i) for i in range(1, 5)]
     y = op.emit("SpatialBN", x, *parameters, is_test=1, epsilon=epsilon, order="NCHW")
     return op.emit("Squeeze", y, dims=[2]) if is_flat else y
 

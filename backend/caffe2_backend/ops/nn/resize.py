@@ -12,6 +12,7 @@ from functools import reduce
 import numpy as np
 
 from caffe2_backend.emit.broadcast import expand
+from caffe2_backend.emit.elements import distances_from_dim, elements_of, joined_numbers
 from caffe2_backend.emit.selection import element, gather, slice_axis
 from caffe2_backend.emit.shapes import dims_of, reshape
 from caffe2_backend.lowering.family import Family
@@ -148,7 +149,9 @@ def _axes(op: Op, image: Value, how: _Mode, *, is_scaled: bool) -> list[Axis]:
     chosen = [op.axis(axis, rank) for axis in named] if "axes" in op.args else list(range(rank))
     before = [dims[axis] for axis in chosen]
     operand = _given(op, is_scaled=is_scaled)
-    given = [element(op, operand, i).cast(FLOAT if is_scaled else INT64) for i in range(len(chosen))]
+    found = None if is_scaled else elements_of(op, 3, len(chosen))
+    given = found or [element(op, operand, i).cast(FLOAT if is_scaled else INT64) for i in range(len(chosen))]
+    kept = _kept(op, chosen, is_scaled=is_scaled) if how.policy == "stretch" else [False] * len(chosen)
     if is_scaled:
         scales = given
         after = [(n.cast(FLOAT) * scale).floor().cast(INT64) for n, scale in zip(before, scales, strict=True)]
@@ -163,7 +166,16 @@ def _axes(op: Op, image: Value, how: _Mode, *, is_scaled: bool) -> list[Axis]:
     if how.crops:
         ends = [element(op, op.input(1), i).cast(FLOAT) for i in range(2 * len(chosen))]
         regions = list(zip(ends[: len(chosen)], ends[len(chosen) :], strict=True))
-    return [Axis(*of) for of in zip(chosen, before, after, scales, regions, strict=True)]
+    return [Axis(*of) for of in zip(chosen, before, after, scales, regions, kept, strict=True)]
+
+
+def _kept(op: Op, axes: list[int], *, is_scaled: bool) -> list[bool]:
+    """Return of each axis whether its scale is one, or its size that of the image."""
+    if not is_scaled:
+        return [distance == 0 for distance in distances_from_dim(op, 3, len(axes), axes)]
+    numbers = joined_numbers(op.operand(2 if op.type == "Resize" else 1))
+    same = numbers is not None and len(numbers) == len(axes)
+    return [same and number == 1 for number in numbers or [None] * len(axes)]
 
 
 def _taps(op: Op, axis: Axis, how: _Mode) -> Taps:

@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 
 from caffe2_backend.emit.broadcast import elementwise_max, elementwise_min
+from caffe2_backend.emit.elements import distances_from_dim, elements_of
 from caffe2_backend.emit.fill import full
 from caffe2_backend.emit.masks import integer_list, non_negative_axes, scatter_over
 from caffe2_backend.emit.selection import concat, gather, slice_axis
@@ -129,17 +130,27 @@ def _slice_at_run_time(op: Op, axes: list[int] | None, steps: list[int] | None) 
     data = op.input(0)
     rank = op.rank(data)
     zeros, ones = op.const([0] * rank, INT64), op.const([1] * rank, INT64)
-    starts = _per_axis(op, axes, 3, _numbers(op, 1), zeros)
-    ends = _per_axis(op, axes, 3, _numbers(op, 2), op.emit("Shape", data) if axes is None else zeros)
+    starts = _bounds(op, axes, 1, zeros)
+    ends = _bounds(op, axes, 2, op.emit("Shape", data) if axes is None else zeros)
     strides = _per_axis(op, axes, 3, _numbers(op, 4), ones) if op.has_input(4) else []
     y = data
+    behind = [None] * rank if axes is None else distances_from_dim(op, 2, len(axes), axes)
     for i, axis in enumerate(range(rank) if axes is None else axes):
-        if not strides or (axes is not None and steps is not None and steps[i] == 1):
+        start, distance = starts[i].integer, behind[i]
+        if start is not None and distance is not None and distance <= 0 and steps is not None and steps[i] == 1:
+            y = _slice_known(op, y, axis, start, distance or _END, 1)
+        elif not strides or (axes is not None and steps is not None and steps[i] == 1):
             first, last = (_position(op, axis, index) for index in (starts[i], ends[i]))
             y = slice_axis(op, y, axis, first, last if first.integer == 0 else elementwise_max(op, first, last))
         else:
             y = _strided(op, y, axis, starts[i], ends[i], strides[i])
     return y
+
+
+def _bounds(op: Op, axes: list[int] | None, index: int, defaults: Value) -> list[Value]:
+    """Return the starts, or the ends, int64 [1] each: one for each known axis, or one for every axis of the operand."""
+    found = None if axes is None else elements_of(op, index, len(axes))
+    return _per_axis(op, axes, 3, _numbers(op, index), defaults) if found is None else found
 
 
 def _position(op: Op, axis: int, index: Value) -> Value:
@@ -195,23 +206,27 @@ def pad(op: Op) -> Value:
         op.unsupported(reason, code="invalid-operands")
     y, dims = data, dims_of(op, data)
     for axis, (low, high) in zip(axes, pads.reshape(2, -1).T.tolist(), strict=True):
-        size = dims[axis].integer
-        if low == high == 0:
-            continue
-        if mode == "constant":
-            y = _pad_constant(op, y, dims, axis, low, high)
-        elif size == 0:
-            op.unsupported(f"axis {axis} has no elements to pad with", code="invalid-operands")
-        elif size is not None and min(low, high) >= 0:
-            op.bounded(size + low + high)
-            indices = np.pad(np.arange(size), (low, high), mode=mode)  # type: ignore[call-overload] # one of three
-            y = gather(op, y, axis, op.const(indices, INT64))
-        elif min(low, high) >= 0:
-            y = _pad_by(op, y, axis, low, high, _SOURCES[mode])
-        else:
-            y = _pad_from_axis(op, y, axis, op.const([low], INT64), op.const([high], INT64), _SOURCES[mode])
+        y = _pad_known(op, y, dims, axis, low, high, mode)
         dims[axis] = dims[axis] + op.const([low + high], INT64)
     return y
+
+
+def _pad_known(op: Op, value: Value, dims: Sequence[Value], axis: int, low: int, high: int, mode: str) -> Value:
+    """Return a value with known pads of an axis; ``dims`` are those of the value."""
+    size = dims[axis].integer
+    if low == high == 0:
+        return value
+    if mode == "constant":
+        return _pad_constant(op, value, dims, axis, low, high)
+    if size == 0:
+        op.unsupported(f"axis {axis} has no elements to pad with", code="invalid-operands")
+    if min(low, high) < 0:
+        return _pad_from_axis(op, value, axis, op.const([low], INT64), op.const([high], INT64), _SOURCES[mode])
+    if size is None:
+        return _pad_by(op, value, axis, low, high, _SOURCES[mode])
+    op.bounded(size + low + high)
+    indices = np.pad(np.arange(size), (low, high), mode=mode)  # type: ignore[call-overload] # one of three
+    return gather(op, value, axis, op.const(indices, INT64))
 
 
 def _pad_by(op: Op, value: Value, axis: int, low: int, high: int, source: Source) -> Value:
@@ -254,9 +269,16 @@ def _pad_at_run_time(op: Op, axes: list[int] | None, mode: str) -> Value:
     if count is None:
         op.needs_shape("the number of axes is unknown")
     zeros = op.const([0] * rank, INT64)
-    lows, highs = (_per_axis(op, axes, 3, slice_axis(op, pads, 0, k * count, (k + 1) * count), zeros) for k in range(2))
+    found = None if axes is None else elements_of(op, 1, 2 * count)
+    if found is None:
+        lists = [slice_axis(op, pads, 0, k * count, (k + 1) * count) for k in range(2)]
+        found = [side for each in lists for side in _per_axis(op, axes, 3, each, zeros)]
     y = data
-    for axis, low, high in zip(range(rank) if axes is None else axes, lows, highs, strict=True):
+    half = len(found) // 2
+    for axis, low, high in zip(range(rank) if axes is None else axes, found[:half], found[half:], strict=True):
+        if low.integer is not None and high.integer is not None:
+            y = _pad_known(op, y, [dim_of(op, y, i) for i in range(rank)], axis, low.integer, high.integer, mode)
+            continue
         if mode != "constant":
             y = _pad_from_axis(op, y, axis, low, high, _SOURCES[mode])
             continue

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import parser
+from onnx import numpy_helper, parser
 from support.random_values import RandomValues
 from support.strict_import import comparison
 
@@ -253,6 +253,24 @@ def test_halves_that_may_not_see_the_future(random: RandomValues) -> None:
     feed = {name: value.astype(np.float16) for name, value in feeds(random, inputs).items()}
     value = Predictor(to_netdef(model)).run(feed)["r"]
     np.testing.assert_allclose(value, OnnxSession(model.SerializeToString()).run_values(feed)[0], rtol=0.01, atol=0.01)
+
+
+@pytest.mark.parametrize(
+    ("bits", "columns", "zero"), [(4, 32, ""), (4, 40, "bytes"), (4, 32, "floats"), (8, 32, "bytes")]
+)
+def test_products_with_packed_weights(bits: int, columns: int, zero: str, random: RandomValues) -> None:
+    rows, block = 3, 16
+    blocks, generator = -(-columns // block), random.generator
+    sizes = {"w": (rows, blocks, block * bits // 8), "zero": (rows * -(-blocks * bits // 8),)}
+    values: dict[str, Any] = {name: generator.integers(0, 256, size).astype(np.uint8) for name, size in sizes.items()}
+    values["s"] = random.normal(rows * blocks)
+    if zero == "floats":
+        values["zero"] = generator.integers(0, 16, rows * blocks).astype(np.float32)
+    names = "x, w, s" + (", zero" if zero else "")
+    body = f"r = com.microsoft.MatMulNBits <K = {columns}, N = {rows}, bits = {bits}, block_size = {block}> ({names})"
+    model = model_of(f"float[A,{columns}] x", "float r", body)
+    model.graph.initializer.extend(numpy_helper.from_array(value, name) for name, value in values.items())
+    check_here(model, {"x": random.normal(2, columns)})
 
 
 def test_embeddings(random: RandomValues) -> None:

@@ -50,6 +50,9 @@ FORMS: dict[tuple[str, str, str], str] = {
         ROWS, "<int64[1] s = {1}, int64[1] e = {4}, int64[1] a = {0}, int64[1] t = {2}>", "y = Slice(x, s, e, a, t)",
     ): "Shape LT Where Range Gather",
     (INDICES, "<float[3] g = {1, 2, 3}>", "y = Gather(g, x)"): "Gather",
+    (
+        IMAGE, "<float[2] g = {1, 2}>", "y = BatchNormalization <epsilon = 0.0> (x, g, g, g, g)",
+    ): "Reshape Reshape Reshape Reshape Sub Add Sqrt Div Mul Add",
     (VECTORS, "<float[3] g = {1, 2, 3}, float[3] b = {0, 1, 0}>", "y = LayerNormalization(x, g, b)"): "LayerNorm",
     (VECTORS, "<float[3] g = {1, 2, 3}>", "y = LayerNormalization(x, g)"): "LayerNorm",
     (IMAGE, "", f"y = MaxPool<{CEIL}>(x)"): "MaxPool",
