@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from caffe2_fleet.models.write_manifest import spelled
 from caffe2_fleet.task import ModelTask
 from caffe2_validation.options import DEFAULTS, ValidationOptions
 
 
-def command_of(task: ModelTask, common: ValidationOptions) -> str:
+def command_of(task: ModelTask, common: ValidationOptions, plugins: Iterable[str] = ()) -> str:
     """Return the command that validates a model as the batch with these options does. Raises OptionError."""
-    return shlex.join(["caffe2-bridge", "validate", task.path, *_words(task, task.options(common))])
+    named = [word for plugin in plugins for word in ("--plugin", plugin)]
+    return shlex.join(["caffe2-bridge", "validate", task.path, *_words(task, task.options(common)), *named])
 
 
 def _words(task: ModelTask, options: ValidationOptions) -> Iterator[str]:

@@ -45,7 +45,7 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
         record["onnx"] = request["onnx"]
     report = outcome.report
     if report is not None:
-        report = replace(report, command=command_of(task, options))
+        report = replace(report, command=command_of(task, options, request["plugins"]))
         record["repro"] = repro if any(found.folder for found in report.divergences) else ""
     result = ModelResult(task.name, owner=task.owner, **record)
     drawn = outcome.model if outcome.model is None or isinstance(outcome.model, Model) else locate(task.path)

@@ -32,5 +32,9 @@ def test_the_command_has_what_the_batch_and_the_task_say() -> None:
     assert list(params["inputs"]) == ["x"]
 
 
+def test_plugins_are_named() -> None:
+    assert command_of(ModelTask("m", "m"), ValidationOptions(), ["own.py"]).endswith(" m --plugin own.py")
+
+
 def test_defaults_are_left_out() -> None:
     assert command_of(ModelTask("m", "m"), ValidationOptions()) == "caffe2-bridge validate m"

@@ -32,11 +32,15 @@ def test_the_repro_runs_by_itself(tmp_path: Path) -> None:
 
 def rerun(folder: Path) -> float:
     """Run the script of a repro, which imports public names alone: the difference that it prints."""
+    return float(printed(folder).split()[-1])
+
+
+def printed(folder: Path) -> str:
     script = (folder / "repro.py").read_text(encoding="utf-8")
     imports = [line for line in script.splitlines() if line.startswith(("import", "from"))]
     assert imports == ["import numpy as np", "from caffe2_backend import Int8Tensor, Predictor"]
     done = subprocess.run([sys.executable, "repro.py"], cwd=folder, capture_output=True, text=True, check=True)
-    return float(done.stdout.split()[-1])
+    return done.stdout
 
 
 def test_inputs_of_a_repro_have_the_names_of_the_blobs(tmp_path: Path) -> None:
@@ -61,15 +65,17 @@ def test_inputs_of_a_repro_have_the_names_of_the_blobs(tmp_path: Path) -> None:
 def test_a_repro_keeps_scales_of_int8_tensors(tmp_path: Path) -> None:
     quantized = Int8Tensor(np.array([[1, 2, 200]], np.uint8), 0.5, 3)
     model = Model.of(net(op("Int8Dequantize", "q", "y")))
-    point = Point(
-        "n[0]",
-        "Int8Dequantize",
-        (),
-        "y",
-        0,
-        walked=False,
-        value=np.zeros((1, 3), np.float32),
-        cut=Cut(model, {"q": quantized}, ("y",)),
-    )
+    cut = Cut(model, {"q": quantized}, ("y",))
+    point = Point("n[0]", "Int8Dequantize", (), "y", 0, walked=False, value=np.zeros((1, 3), np.float32), cut=cut)
     write_repro(tmp_path, ("workspace", point), ("caffe2", point))
     assert rerun(tmp_path) == 98.5
+
+
+@pytest.mark.parametrize("recorded", [np.array([["a", "b"]]), np.zeros((1, 3), np.float32)])
+def test_results_that_cannot_be_subtracted_are_printed(tmp_path: Path, recorded: np.ndarray) -> None:
+    cut = Cut(Model.of(net(op("Relu", "x", "y"))), {"x": np.array([[1, 2]], np.float32)}, ("y",))
+    point = Point("n[0]", "Relu", (), "y", 0, walked=False, value=recorded, cut=cut)
+    write_repro(tmp_path, ("workspace", point), ("caffe2", point))
+    text = printed(tmp_path)
+    assert text.startswith("y is float32 (1, 2) [[1. 2.]] and ")
+    assert str(recorded.shape) in text
