@@ -18,6 +18,7 @@ from caffe2_bridge.diagnostics.internal import internal_error
 from caffe2_bridge.diagnostics.log import LOGGER
 from caffe2_cli.exit_codes import FAILED, INTERRUPTED
 from caffe2_cli.output.echo import echo, message, print_json
+from caffe2_cli.output.hints import typed_hint
 from caffe2_cli.settings import settings
 
 _LONG: Final = 200  # characters of a hint that is printed once
@@ -100,8 +101,8 @@ def print_diagnostics(diagnostics: Iterable[Diagnostic], hints: set[str] | None 
     hints = set() if hints is None else hints
     for diagnostic in diagnostics:
         place, severity = f"{diagnostic.location}: ", str(diagnostic.severity)
-        shown = replace(diagnostic, hint=_AS_ABOVE) if diagnostic.hint in hints else diagnostic
-        message(severity, str(shown).removeprefix(f"{place}{severity}: "), place)
+        hint = _AS_ABOVE if diagnostic.hint in hints else typed_hint(diagnostic.hint)
+        message(severity, str(replace(diagnostic, hint=hint)).removeprefix(f"{place}{severity}: "), place)
         if len(diagnostic.hint) > _LONG:
             hints.add(diagnostic.hint)
 
