@@ -62,6 +62,15 @@ def _linear(op: OpView, operands: Sequence[Any]) -> str | None:
     return f"the weights and the bias must have the shape [{size}], not {list(weights)} and {list(bias)}"
 
 
+def _equal_parts(op: OpView, operands: Sequence[Any]) -> str | None:
+    """Return what is wrong with an axis that is split without sizes."""
+    shape, count = operands[0].shape, len(op.outputs)
+    axis = op.args.integer("axis", default=3 if op.args.text("order", default="") == "NHWC" else 1)
+    if len(op.inputs) > 1 or "split" in op.args or not -len(shape) <= axis < len(shape) or shape[axis] % count == 0:
+        return None
+    return f"the size of axis {axis} ({shape[axis]}) must be a multiple of the number of outputs ({count})"
+
+
 def _indices(axis: int = 0) -> Rule:
     def rule(op: OpView, operands: Sequence[Any]) -> str | None:
         ids, table = operands[0], operands[1] if len(operands) > 1 else None
@@ -141,6 +150,7 @@ RULES: Final[Mapping[str, list[OperandRule]]] = {
     **_each("CrossEntropy", OperandRule(_equal_ranks_only, (0, 1))),
     **_each("Accuracy BooleanMask", OperandRule(_same_rows, (0, 1))),
     **_each("FC FCTransposed", OperandRule(_bias, (1, 2))),
+    **_each("DepthSplit Split", OperandRule(_equal_parts, (0,))),
     **_each("ElementwiseLinear", OperandRule(_linear, (0, 1, 2))),
     **_each("SparseLengthsSum SparseLengthsMean SparseLengthsMax", OperandRule(_indices(), (1,), (0,), reads=True)),
     **_each(

@@ -97,6 +97,23 @@ def test_operands_that_caffe2_takes_pass(op_type: str, operands: list[Any]) -> N
     workspace.run_operator_once(operator(op_type, names, ["y", "z"][: 1 + (op_type == "SoftmaxWithLoss")]))
 
 
+@pytest.mark.parametrize(
+    ("shape", "args", "size"),
+    [
+        ((3,), {"axis": 0}, 3), ((2, 3), {}, 3), ((2, 3), {"axis": -1}, 3), ((1, 2, 2, 5), {"order": "NHWC"}, 5),
+        ((4,), {"axis": 0}, None), ((0, 3), {"axis": 0}, None), ((3,), {"axis": 0, "split": [1, 2]}, None),
+    ],
+)  # fmt: skip
+def test_axes_that_are_split_equally(shape: tuple[int, ...], args: dict[str, Any], size: int | None) -> None:
+    workspace, names = workspace_of([floats(*shape)])
+    halves = operator("Split", names, ["y", "z"], **args)
+    if size is None:
+        workspace.run_operator_once(halves)
+        return
+    with pytest.raises(RunError, match=rf"\({size}\) must be a multiple of the number of outputs \(2\)"):
+        workspace.run_operator_once(halves)
+
+
 def test_every_run_is_checked_whatever_ran_before() -> None:
     workspace, names = workspace_of([TABLE, IDS + 1, TWO])
     workspace.create_net(NetDef(name="net", op=[operator("SparseLengthsSum", names, ["y"])]))
