@@ -29,6 +29,7 @@ IMPORT: Final[tuple[Pass[Import], ...]] = (
     RelabelOpset(),
     ConvertOpset(),
     RaiseErrors(),
+    LiftConstants(),
     ReinferShapes(),
     ExpandFunctions(),
     FoldConstants(),
