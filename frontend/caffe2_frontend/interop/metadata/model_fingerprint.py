@@ -50,4 +50,7 @@ def _attributes(node: ir.Node) -> Iterator[Hashable]:
 
 
 def _value(value: ir.Value) -> Hashable:
-    return id(value), value.name, repr(value.type), repr(value.shape), id(value.const_value)
+    kind = value.type
+    dims = None if value.shape is None else value.shape.dims
+    # A type of its own hashes its text, which takes as long as all the rest: a tensor's is its class and element type.
+    return id(value), value.name, type(kind), None if kind is None else kind.elem_type, dims, id(value.const_value)
