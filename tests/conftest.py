@@ -65,7 +65,7 @@ LEFT_OUT: Final = pytest.StashKey[Counter[str]]()  # how many tests cannot run, 
 
 def missing_needs(item: pytest.Item) -> dict[str, str]:
     """Return why a test cannot run, by the marker that says what it needs."""
-    return {name: reason for name, missing in NEEDS.items() if item.get_closest_marker(name) and (reason := missing())}
+    return {name: reason for name, missing in NEEDS.items() if (reason := missing()) and item.get_closest_marker(name)}
 
 
 def required(item: pytest.Item) -> str:

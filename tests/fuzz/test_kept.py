@@ -21,7 +21,7 @@ from caffe2_frontend import check, to_onnx
 from fuzz.robust import doors
 
 _LONG = 50_000  # letters or numbers
-_MODELS = 5
+_MODELS = 3
 
 
 def _model(text: str = "Y = Relu(A)") -> onnx.ModelProto:
@@ -113,12 +113,12 @@ def _kept(convert: Callable[[str], object]) -> float:
             with suppress(BridgeError):
                 convert(str(number).ljust(_LONG, "x"))
 
-    run(range(3))  # what is kept of any model, such as schemas
+    run(range(2))  # what is kept of any model, such as schemas
     gc.collect()
     tracemalloc.start()
     try:
         before, _ = tracemalloc.get_traced_memory()
-        run(range(3, 3 + _MODELS))
+        run(range(2, 2 + _MODELS))
         gc.collect()
         return (tracemalloc.get_traced_memory()[0] - before) / _MODELS / _LONG
     finally:

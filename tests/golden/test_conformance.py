@@ -92,7 +92,7 @@ def assert_no_failures(results: list[Result]) -> None:
 
 @pytest.mark.parametrize("group", GROUPS)
 def test_onnxruntime(group: str, pool: Pool) -> None:
-    chosen = share(GROUPS[group], 4, name=lambda ref: ref.id)
+    chosen = share(GROUPS[group], 8, name=lambda ref: ref.id)
     results = list(pool.run(map(Task, chosen)))
     assert len(results) == len(chosen)
     assert_no_failures(results)

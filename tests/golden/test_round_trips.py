@@ -28,8 +28,9 @@ from caffe2_bridge.diagnostics import ConversionError
 MUST: Final = read_baseline(BASELINE)
 REFS: Final = [ref for ref in select(find_cases(GOLDEN), [], gradients=False, sample=1) if ref.id in MUST]
 LOST: Final[dict[str, dict[str, int]]] = json.loads(NOT_RESTORED.read_text())
-FIRST: Final = list({ref.group: ref for ref in reversed(REFS)}.values())
-MORE: Final = share([ref for ref in REFS if ref not in FIRST], 6, name=lambda ref: ref.id)
+FIRST_OF: Final = {ref.group: ref for ref in reversed(REFS)}
+FIRST: Final = list(FIRST_OF.values())
+MORE: Final = share([ref for ref in REFS if ref is not FIRST_OF[ref.group]], 24, name=lambda ref: ref.id)
 MODELS: Final = [ref for ref in FIRST if ref.kind == "model"]
 TRAINED: Final = [ref for ref in MODELS if ref.group.endswith("_train")]
 

@@ -12,12 +12,13 @@ from support.paths import GOLDEN, ROOT
 
 from caffe2_bridge.model import Model
 
+_REFS: Final = [ref for ref in find_cases(GOLDEN) if not ref.gradients]
 # The first case of every sixth operator type, and a share of the nets.
 _OPERATORS: Final = [
-    *{r.group: r for r in reversed(find_cases(GOLDEN / "ops")) if not r.gradients}.values(),
-    *{r.group: r for r in reversed(find_cases(GOLDEN / "recorded" / "ops")) if not r.gradients}.values(),
+    *{r.group: r for r in reversed(_REFS) if r.id.startswith("ops/")}.values(),
+    *{r.group: r for r in reversed(_REFS) if r.id.startswith("recorded/ops/")}.values(),
 ][::6]
-_NETS: Final = [r for r in find_cases(GOLDEN) if r.kind == "net" and not r.gradients][::50]
+_NETS: Final = [r for r in _REFS if r.kind == "net"][::50]
 _FOLDERS: Final = [ROOT.parent / "shared" / name for name in ("third_party", "cases")]
 _GOOD: Final = {End.NOTHING, End.RIGHT, End.OTHER_INPUTS, End.NO_CONVERSION}
 

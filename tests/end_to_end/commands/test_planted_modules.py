@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -65,13 +66,19 @@ WORDS = {
 }
 
 
+@cache
+def planted_names() -> set[str]:
+    """Return the names of all modules that a process may import."""
+    packages = {name for name in packages_distributions() if name.isidentifier()}
+    return {*sys.stdlib_module_names, *packages, "caffe2", "sitecustomize", "usercustomize"}
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The current folder, with a file for every module that a process may import."""
     here = tmp_path / "here"
     here.mkdir()
-    packages = {name for name in packages_distributions() if name.isidentifier()}
-    for name in {*sys.stdlib_module_names, *packages, "caffe2", "sitecustomize", "usercustomize"}:
+    for name in planted_names():
         (here / f"{name}.py").write_text(PLANTED)
     monkeypatch.chdir(here)
     return here

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,8 @@ class Fault:
     step: int | None = None
 
 
-def every_fault() -> list[Fault]:
+@cache  # for several modules: it converts each model
+def every_fault() -> Sequence[Fault]:
     """Return all of them, in a fixed order."""
     return [
         *_bad_weights(),
