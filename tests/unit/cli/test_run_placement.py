@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,14 +10,12 @@ import pytest
 from support.commands import call
 from support.nets import net, op
 
-from caffe2_backend.runtime.calls import predictor
-from caffe2_backend.runtime.sessions.session_options import DEFAULTS
+from caffe2_backend import runtime
 from caffe2_bridge import Model, save
 
 
 def test_a_run_reports_what_stays_on_the_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    stand_in = dataclasses.replace(DEFAULTS, stand_in={"cuda:0": "cpu"})
-    monkeypatch.setitem(predictor.Predictor.__init__.__kwdefaults__, "options", stand_in)
+    monkeypatch.setattr(runtime, "SessionOptions", partial(runtime.SessionOptions, stand_in={"cuda:0": "cpu"}))
     save(Model(net(op("Negative", "x", "a"), op("Unique", "a", "y"))), tmp_path / "model")
     np.savez(tmp_path / "in.npz", x=np.array([3, -1, 3], np.int32))
 

@@ -99,9 +99,10 @@ class LookupProgram:
             try:
                 results = self._rest.run(known or {name: found[name] for name in self._inputs if name in found})
             except ConversionError:  # the whole net knows more, such as the sizes of tables, or says what is refused
+                results = self._whole.run(given, constants, burst, held)
                 self._is_whole = True
-            else:
-                return results if self._is_rest else self._with_looked_up({**found, **results.values})
+                return results
+            return results if self._is_rest else self._with_looked_up({**found, **results.values})
         return self._whole.run(given, constants, burst, held)
 
     def _with_looked_up(self, values: Mapping[str, Any]) -> Results:

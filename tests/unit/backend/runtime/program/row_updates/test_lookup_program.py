@@ -22,7 +22,7 @@ from caffe2_backend.runtime.placement.automatic import PlacedProgram
 from caffe2_backend.runtime.program.program import Program
 from caffe2_backend.runtime.program.row_updates import kernels
 from caffe2_backend.runtime.program.row_updates.lookup_program import LookupProgram
-from caffe2_bridge.diagnostics import BridgeError, ConversionError
+from caffe2_bridge.diagnostics import BridgeError, ConversionError, RunError
 from caffe2_bridge.init.fill_nets import fill_net
 from caffe2_bridge.model import Model
 from caffe2_bridge.netdef.parameters import Parameter
@@ -267,6 +267,17 @@ def test_what_cannot_be_converted_is_said_of_the_whole_net() -> None:
             Predictor(made, options=options).run(used(made, given()))
         messages.append(str(caught.value))
     assert messages[0] == messages[1]
+
+
+def test_inputs_that_cannot_be_converted_leave_the_loops_to_others() -> None:
+    made = model(LOOKUP, operator("Mul", ["pooled", "x"], ["y"]))
+    predictor, inputs = Predictor(made), {name: given()[name] for name in ("ids", "lengths")}
+    with pytest.raises((ConversionError, RunError)) as caught:
+        predictor.run({**inputs, "x": np.ones((4, WIDTH), bool)})
+    assert ConversionError in {type(caught.value), type(caught.value.__cause__)}
+    found = predictor.run({**inputs, "x": np.ones((4, WIDTH), np.float32)})["y"]
+    np.testing.assert_allclose(found[0], parameters()["table"][[3, 49]].sum(0), rtol=1e-5)
+    assert not program_of(predictor)._is_whole
 
 
 def test_who_runs_what(tmp_path: Path, onnxruntime_only: Callable[[], None]) -> None:
