@@ -1,4 +1,4 @@
-"""Modules of to_torch: eager, operator by operator and exported, against layers of torch.nn and onnxruntime.
+"""Modules of to_torch: eager, operator by operator, exported and compiled, against layers of torch.nn and onnxruntime.
 
 usage: scripts/bench to_torch [--cells NAME,...] [--size T,N,D,H] [--threads 2] [--repeats 15] [--clock processor]
 
@@ -24,7 +24,7 @@ from caffe2_frontend import ExportOptions, convert, save_onnx
 
 FIRST: Final = "100,16,256,512"
 BY_HAND: Final = "torch.nn"
-FORMS: Final = ("module", "operators", "exported")
+FORMS: Final = ("module", "operators", "exported", "compiled")  # the last by AOTInductor
 RTOL, ATOL = 1e-3, 1e-4
 
 
@@ -95,12 +95,17 @@ def run_form(form: str, name: str, size: str, threads: str, folder: str) -> None
     module = to_torch(given.net, given.init_net()).eval().requires_grad_(False)  # noqa: FBT003 - PyTorch's
     values = {blob: torch.from_numpy(given.inputs[blob]) for blob in module.inputs}
     program: Any = None
-    if form == "exported":  # for any T and N
+    if form in ("exported", "compiled"):  # for any T and N
         dynamic = tuple(dict.fromkeys(range(value.dim()), torch.export.Dim.AUTO) for value in values.values())
-        program = torch.export.export(module, tuple(values.values()), dynamic_shapes=(dynamic,)).module()
+        exported = torch.export.export(module, tuple(values.values()), dynamic_shapes=(dynamic,))
+        program = exported.module()
+    if form == "compiled":
+        package = str(Path(folder, "model.pt2"))
+        torch._inductor.aoti_compile_and_package(exported, package_path=package)  # noqa: SLF001 - where PyTorch has it
+        program = torch._inductor.aoti_load_package(package)  # noqa: SLF001 - the same
 
     def task() -> Any:
-        if form == "exported":
+        if program is not None:
             return program(*values.values())
         return tuple(module.run(values, module.outputs if form == "operators" else None).values())
 

@@ -105,9 +105,10 @@ def test_branches_that_leave_other_blobs_are_refused() -> None:
         exported(made, (torch.tensor([True]), torch.ones(2, 2)))
 
 
+NO_NESTED: Final = pytest.mark.xfail(reason="PyTorch 2.13 does not inline a branch within a loop", strict=True)
 TO_ONNX: Final = [
     ("lstm", "Scan"), ("gru", "Scan"), ("attention_regular", "Scan"), ("control_if_else", "If"),
-    ("control_while", "Loop"),
+    ("control_while", "Loop"), pytest.param("control_while_if", "Loop", marks=NO_NESTED),
 ]  # fmt: skip
 
 
