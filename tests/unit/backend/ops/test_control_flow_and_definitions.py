@@ -65,7 +65,7 @@ def recurrent_model(random: RandomValues, name: str, *, omitted: bool) -> tuple[
 
 
 def run_original(model: onnx.ModelProto, inputs: dict[str, Any]) -> list[Any]:
-    return OnnxSession(model.SerializeToString()).run_values(inputs)
+    return OnnxSession(model.SerializeToString(), threads=1).run_values(inputs)
 
 
 def run_real_caffe2(model: onnx.ModelProto, inputs: dict[str, Any]) -> list[Any]:
@@ -121,15 +121,15 @@ def control_inputs() -> dict[str, Any]:
 @pytest.mark.parametrize("name", CONTROL)
 def test_control_operators_in_real_caffe2(name: str) -> None:
     model, inputs = control_model(name), control_inputs()
-    expected = OnnxSession(model.SerializeToString()).run_values(inputs)
+    expected = OnnxSession(model.SerializeToString(), threads=1).run_values(inputs)
     assert_equal(run_real_caffe2(model, inputs), expected)
 
 
 @pytest.mark.parametrize("name", CONTROL)
 def test_control_operators_there_and_back(name: str) -> None:
     model, inputs = control_model(name), control_inputs()
-    again = OnnxSession(to_onnx(to_netdef(model)).SerializeToString())
-    expected = OnnxSession(model.SerializeToString()).run_values(inputs)
+    again = OnnxSession(to_onnx(to_netdef(model)).SerializeToString(), threads=1)
+    expected = OnnxSession(model.SerializeToString(), threads=1).run_values(inputs)
     assert_equal(again.run_values(inputs), expected)
 
 

@@ -293,7 +293,7 @@ def answers() -> dict[str, list[tuple[list[Any], list[Any]]]]:
     runs, names, expected = [], [], []
     for name, case in CASES.items():
         model = case.model()
-        session = OnnxSession(model.SerializeToString())
+        session = OnnxSession(model.SerializeToString(), threads=1)
         net = to_netdef(model)
         for feed in case.feeds():
             runs.append(OracleRun(net.predict_net, feed, net.init_net, list(net.predict_net.external_output)))
@@ -324,8 +324,8 @@ def test_gives_what_onnxruntime_gives(name: str, answers: dict[str, list[tuple[l
 @pytest.mark.parametrize("name", CASES)
 def test_there_and_back(name: str) -> None:
     model = CASES[name].model()
-    original = OnnxSession(model.SerializeToString())
-    again = OnnxSession(to_onnx(to_netdef(model)).SerializeToString())
+    original = OnnxSession(model.SerializeToString(), threads=1)
+    again = OnnxSession(to_onnx(to_netdef(model)).SerializeToString(), threads=1)
     for feed in CASES[name].feeds():
         for a, b in zip(again.run_values(feed), original.run_values(feed), strict=True):
             assert_close(a, b, CASES[name].tolerance)

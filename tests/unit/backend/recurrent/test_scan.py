@@ -37,7 +37,7 @@ def assert_equal(ours: Sequence[Any], theirs: Sequence[Any], name: str = "") -> 
 def expected(case: Case, steps: int) -> list[Any]:
     if case.by_reference:
         return list(ReferenceEvaluator(case.model()).run(None, case.values(steps)))
-    return OnnxSession(case.model().SerializeToString()).run_values(case.values(steps))
+    return OnnxSession(case.model().SerializeToString(), threads=1).run_values(case.values(steps))
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ def test_the_operator(name: str) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_there_and_back(name: str) -> None:
     case = CASES[name]
-    session = OnnxSession(to_onnx(to_netdef(case.model())).SerializeToString())
+    session = OnnxSession(to_onnx(to_netdef(case.model())).SerializeToString(), threads=1)
     for steps in LENGTHS:
         assert_equal(session.run_values(case.values(steps)), expected(case, steps), f"{steps} steps")
 
@@ -156,7 +156,9 @@ def test_no_steps_in_real_caffe2() -> None:
 @pytest.mark.parametrize("name", WITHOUT_STEPS)
 def test_no_steps_there_and_back(name: str) -> None:
     inputs, results = results_without_steps(name)
-    assert_equal(OnnxSession(to_onnx(to_netdef(CASES[name].model())).SerializeToString()).run_values(inputs), results)
+    assert_equal(
+        OnnxSession(to_onnx(to_netdef(CASES[name].model())).SerializeToString(), threads=1).run_values(inputs), results
+    )
 
 
 @pytest.mark.parametrize("name", CASES)
