@@ -81,7 +81,8 @@ def _remarks(result: ModelResult) -> Iterator[str]:
         yield f"{one} and {other}: {pair}"
 
 
-def _skipped(files: Sequence[dict[str, str]]) -> str:
+def _skipped(skipped: Sequence[dict[str, Any]]) -> str:
+    files = [file for file in skipped if not file.get("is_part")]
     if not files:
         return ""
     rows = "".join(

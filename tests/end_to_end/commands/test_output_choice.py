@@ -32,7 +32,7 @@ def test_the_check_warns_and_says_what_to_type() -> None:
     assert result.exit_code == 0, result.output
     assert OMITTED in result.stderr
     assert "the cell state of every step ('lstm/cell_state_all') is an output of the net" in result.stderr
-    assert "--output lstm/hidden_state_last --output lstm/cell_state_last --output prob," in result.stderr
+    assert "--output lstm/hidden_state_last --output lstm/cell_state_last --output prob)" in result.stderr
 
 
 def test_the_hint_of_the_check_gives_the_fused_operator(tmp_path: Path) -> None:

@@ -76,15 +76,16 @@ def test_the_check_names_the_omitted_outputs_and_what_forces_a_scan() -> None:
     lines = [line for line in result.stderr.splitlines() if "[omitted-output]" in line]
     assert len(lines) == len(CELL_STATES)
     assert all(name in line for name, line in zip(CELL_STATES, lines, strict=True))
-    typed = lines[0].partition("becomes a Scan: ")[2].partition(", or")[0].split()
+    typed = lines[0].partition("becomes a Scan: ")[2].rstrip(")").split()
     assert set(CELL_STATES) < set(typed)
 
     chosen = call("check", MODEL, *described, *typed)
 
     assert chosen.exit_code == 0, chosen.output
     assert "[omitted-output]" not in chosen.stderr
-    first, second = (line for line in chosen.stderr.splitlines() if "choose the others" in line)
+    first, second = (line for line in chosen.stderr.splitlines() if "cell_state_all') is an output" in line)
     assert "fw/lstm/cell_state_all') is an output" in first
     assert "bw/lstm/cell_state_all') is an output" in second
-    fewer = first.partition("choose the others: ")[2].partition(", or")[0].split()
+    assert second.endswith("(as above)")
+    fewer = first.partition("choose the others: ")[2].rstrip(")").split()
     assert "choose the others" not in call("check", MODEL, *described, *fewer).stderr

@@ -27,8 +27,9 @@ def test_an_undefined_blob_has_the_type_that_its_reader_expects() -> None:
 
 
 def test_a_blob_that_only_a_body_reads_can_be_made_an_input() -> None:
-    body = NetDef(op=[operator("Add", ["x", "z"], ["y"])])
-    predict = net(operator("If", ["c"], ["y"], then_net=body), inputs=("c", "x"))
+    bodies = {"then_net": operator("Add", ["x", "z"], ["y"]), "else_net": operator("Copy", ["x"], ["y"])}
+    branch = operator("If", ["c"], ["y"], **{name: NetDef(op=[body]) for name, body in bodies.items()})
+    predict = net(branch, inputs=("c", "x"))
     known = {"c": ("bool", [1]), "x": ("float32", [2])}
     assert "--input 'z=float32[N,D]'" in hint(predict, "undefined-blob", **known)
     assert check(predict, inputs={**known, "z": ("float32", [2])}).covered
