@@ -118,7 +118,7 @@ class NetModule(nn.Module):
     def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Self:
         """Convert parameters and buffers, as ``half`` and ``to`` do, and the element type of fills like them."""
         self._real = fn(torch.empty(0, dtype=self._real)).dtype
-        return super()._apply(fn, recurse)
+        return super()._apply(fn, recurse)  # type: ignore[no-untyped-call] # PyTorch's
 
     def _keep_statistics(self, blobs: Mapping[str, Value]) -> None:
         """Keep what the net writes over its buffers, such as running means, as PyTorch's layers do in training."""

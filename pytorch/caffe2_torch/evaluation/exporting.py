@@ -133,6 +133,6 @@ def export_steps(
 
     starts, rows, more = list(initial.values()), list(sequences.values()), list(bodies.tensors.values())
     # PyTorch 2.13: of symbols, Inductor knows T and the operands alone when it allocates the rows of a scan.
-    sizes = [batch] if isinstance(batch, torch.SymInt) else []
-    made: Sequence[torch.Tensor] = _OPERATORS.scan(step, starts, rows, (*more, *sizes))
+    operands = (*more, batch) if isinstance(batch, torch.SymInt) else tuple(more)
+    made: Sequence[torch.Tensor] = _OPERATORS.scan(step, starts, rows, operands)
     return list(made[len(starts) :])
