@@ -8,7 +8,7 @@ from caffe2_backend.passes.assign_devices import AssignDevices
 from caffe2_backend.passes.convert_opset import ConvertOpset, RelabelOpset
 from caffe2_backend.passes.describe_inputs import DescribeInputs
 from caffe2_backend.passes.expand_functions import ExpandFunctions
-from caffe2_backend.passes.flatten import InferShapes, InlineFunctions, LiftConstants
+from caffe2_backend.passes.flatten import InferShapes, InlineFunctions, LiftConstants, LiftOwnConstants
 from caffe2_backend.passes.fold_constants import FoldConstants
 from caffe2_backend.passes.fuse_int8 import FuseInt8
 from caffe2_backend.passes.infer_loop_shapes import InferLoopShapes
@@ -29,7 +29,7 @@ IMPORT: Final[tuple[Pass[Import], ...]] = (
     RelabelOpset(),
     ConvertOpset(),
     RaiseErrors(),
-    LiftConstants(),
+    LiftOwnConstants(),
     ReinferShapes(),
     ExpandFunctions(),
     FoldConstants(),

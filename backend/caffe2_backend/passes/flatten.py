@@ -49,6 +49,20 @@ class InlineFunctions(InPlacePass[Import]):
             state.model.ir_version = SEPARATE_INITIALIZERS
 
 
+class LiftOwnConstants(InPlacePass[Import]):
+    """Make initializers of the constants of a model without bodies: if nothing folds, it need not be inferred again.
+
+    ONNX builds definitions of nodes with bodies, such as FlexAttention, of bodies that hold their constants.
+    """
+
+    requires: ClassVar[frozenset[str]] = frozenset({"inlined"})
+
+    def __call__(self, state: Import) -> None:
+        """Lift the constants of the model's graph."""
+        if not any(has_bodies(node) for node in state.model.graph):
+            common.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(state.model)
+
+
 class LiftConstants(InPlacePass[Import]):
     """Make initializers of the main graph of all constants, those of bodies too."""
 

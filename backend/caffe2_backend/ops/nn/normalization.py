@@ -15,7 +15,7 @@ family = Family("normalization")
 def batch_normalization(op: Op) -> Value | tuple[Value, Value, Value]:
     """``BatchNormalization(X, scale, B, mean, var; epsilon=1e-5, momentum=0.9, training_mode=0) -> Y``: SpatialBN.
 
-    Arithmetic where epsilon is 0; in training that with ReduceMean, -> Y, running_mean, running_var.
+    Arithmetic where epsilon is 0, or X a list; in training that with ReduceMean, -> Y, running_mean, running_var.
     """
     op.args.ignore("spatial")
     x, epsilon = op.require(op.input(0), FLOAT), op.args.number("epsilon", default=1e-5)
@@ -23,7 +23,7 @@ def batch_normalization(op: Op) -> Value | tuple[Value, Value, Value]:
     if op.args.flag("training_mode", default=False):
         return _in_training(op, x, epsilon, momentum)
     parameters = [op.input(i) for i in range(1, 5)]
-    if epsilon <= 0:  # which SpatialBN refuses
+    if epsilon <= 0 or op.rank(x) < 2:  # which SpatialBN refuses
         scale, bias, mean, variance = (each.reshape([-1, *[1] * (op.rank(x) - 2)]) for each in parameters)
         return (x - mean) / op.emit("Sqrt", variance + epsilon) * scale + bias
     is_flat = op.rank(x) == 2

@@ -125,6 +125,12 @@ def test_an_output_that_nobody_reads_may_be_one_that_caffe2_lacks() -> None:
     assert types(net.predict_net) == "MaxPool"
 
 
+def test_a_list_is_normalized_as_one_channel() -> None:
+    net, model = imported("float[n] x", "<float[1] g = {2}>", "y = BatchNormalization (x, g, g, g, g)")
+    feed = {"x": np.arange(4, dtype=np.float32)}
+    np.testing.assert_allclose(Predictor(net).run(feed)["y"], OnnxSession(model).run_values(feed)[0], rtol=1e-5)
+
+
 @pytest.mark.oracle
 def test_moments_of_several_axes_have_their_dims() -> None:
     head = "<float[3,2] g = {1, 2, 3, 4, 5, 6}>"
