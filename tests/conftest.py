@@ -10,6 +10,7 @@ tests passes are held to their kind, and diagnostics to known codes (``CAFFE2_BR
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
 import signal
@@ -128,6 +129,17 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     """Name bytes by their argument: an archive holds the time of day, and workers must collect the same names."""
     return argname if isinstance(val, bytes) else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for no garbage among what lives as long as the run: neither while it is made, nor in each test."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(trylast=True)
