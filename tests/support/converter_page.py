@@ -58,11 +58,9 @@ def served(folder: Path, *, stand_in: bool = True, packages: dict[str, Path] | N
 
 class _Handler(SimpleHTTPRequestHandler):
     lock: ClassVar = Lock()  # a worker, too, answers one question after the other
-    extensions_map: ClassVar = {
-        **SimpleHTTPRequestHandler.extensions_map,
-        ".mjs": "text/javascript",
-        ".wasm": "application/wasm",
-    }
+    extensions_map = SimpleHTTPRequestHandler.extensions_map | {
+        ".mjs": "text/javascript", ".wasm": "application/wasm",
+    }  # fmt: skip
 
     def do_POST(self) -> None:
         """Answer ``door/NAME``, whose body is a list of the arguments."""

@@ -35,7 +35,7 @@ def pretend() -> None:
     sys.modules.update(dict.fromkeys(ABSENT))  # type: ignore[arg-type] # None: its import fails
     for name in _SIGNALS:
         delattr(signal, name)
-    threading.Thread.start = _refuse  # type: ignore[method-assign]
+    threading.Thread.start = _refuse  # type: ignore[method-assign,assignment]
 
 
 def _refuse(_: threading.Thread) -> NoReturn:
