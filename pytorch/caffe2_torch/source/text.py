@@ -43,8 +43,6 @@ def _break(line: str) -> list[str]:
     cuts = [start, *(at for at in commas if start < at < end), end]
     parts = [line[a + 1 : b].strip() for a, b in pairwise(cuts)]
     parts = [part for part in parts if part]
-    if not parts:
-        return [line]
     rows = [indent + _STEP]
     for part in parts:
         if len(rows[-1]) + len(part) + 1 > _WIDTH and rows[-1].strip():
@@ -58,7 +56,7 @@ def _break(line: str) -> list[str]:
 
 
 def _structure(line: str) -> tuple[list[tuple[int, int]], list[int]]:
-    """Return the outermost pairs of brackets outside of strings, and the commas directly inside them."""
+    """Return the outermost pairs of brackets outside of strings that are not empty, and the commas directly in them."""
     pairs, commas = [], []
     depth, start = 0, 0
     for token in _TOKENS.finditer(line):
@@ -68,7 +66,7 @@ def _structure(line: str) -> tuple[list[tuple[int, int]], list[int]]:
             depth += 1
         elif char in _CLOSE and depth:
             depth -= 1
-            if depth == 0:
+            if depth == 0 and at > start + 1:
                 pairs.append((start, at))
         elif char == "," and depth == 1:
             commas.append(at)
