@@ -61,7 +61,7 @@ def kind_of(fault: ExportFault) -> tuple[str, str]:
 def test_the_operator_and_the_step_are_named(group: str) -> None:
     faults = faults_of(group)[:: EVERY.get(group, 1)]
     assert len(faults) >= 7
-    faults = share(faults, 3, name=lambda fault: fault.name, group=kind_of)
+    faults = share(faults, 3, name=lambda fault: fault.name, group=lambda fault: fault.places)
     assert [text for fault in faults if (text := miss(fault, look(fault)))] == []
 
 
@@ -86,7 +86,7 @@ def test_further_nodes() -> None:
 
 @pytest.mark.parametrize(("group", "every"), [("a node of each", 4), ("fused attributes", 3), ("cell arguments", 4)])
 def test_the_model_may_come_from_another_tool(group: str, every: int) -> None:
-    faults = share(faults_of(group)[::every], 2, name=lambda fault: fault.name, group=kind_of)
+    faults = share(faults_of(group)[::every], 2, name=lambda fault: fault.name, group=lambda fault: fault.places)
     assert [text for fault in faults if (text := miss(fault, look(fault, renamed(fault.export))))] == []
 
 
