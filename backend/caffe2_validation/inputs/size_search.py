@@ -8,7 +8,6 @@ tried again on top of it, until the model runs, or no change helps, or the budge
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from typing import Final
 
 import onnx
 
+from caffe2_backend.runtime.sessions.failure_text import failed_node
 from caffe2_backend.runtime.sessions.model_session import model_session
 from caffe2_backend.runtime.sessions.session_options import SessionOptions
 from caffe2_bridge.diagnostics import RunError
@@ -32,7 +32,6 @@ _LARGEST: Final = 4096
 _TRIALS: Final = 300
 _ELEMENTS: Final = 1 << 20
 _SECONDS: Final = 60.0
-_FAILED_AT: Final = re.compile(r"while running \S+ node\. Name:'([^']*)'")
 
 
 @dataclass(frozen=True)
@@ -59,8 +58,7 @@ class Trial:
         try:
             self._session.run(case.inputs)
         except RunError as error:
-            found = _FAILED_AT.search(str(error))
-            return (self._order.get(found[1], 0) if found else 0), str(error)
+            return self._order.get(failed_node(str(error)) or "", 0), str(error)
         return len(self._order) + 1, ""
 
 

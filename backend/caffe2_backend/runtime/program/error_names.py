@@ -6,10 +6,11 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from caffe2_backend.runtime.sessions.failure_text import NODE_NAME
 from caffe2_bridge.diagnostics import RunError
 
 # Nodes are named after the blobs that they compute, which suffixes may follow.
-_NAME: Final = re.compile(r"(?<=Name:')[^']+|(?<=input: )\S+")
+_NAME: Final = re.compile(rf"{NODE_NAME.pattern}|(?<=input: )\S+")
 
 
 def renamed(error: RunError, names: Mapping[str, str]) -> RunError:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+# How texts of errors name a node, here and where memory is missing.
+NODE_NAME: Final = re.compile(r"(?<=\bnode ')[^']+")
 # The number and name of a status, then, once for each body, the node that failed.
 _CODE: Final = re.compile(r"\[ONNXRuntimeError\] : \d+ : \w+ : ")
 _NODE: Final = re.compile(
@@ -21,9 +23,15 @@ def failure_text(text: str) -> str:
     rest = _CODE.sub("", text, count=1)
     nodes = []
     while (found := _NODE.match(rest)) is not None:  # of a body, then of the node within it
-        nodes.append(f"{found[1]} node {found[2]!r}" if found[2] else f"{found[1]} node")
+        nodes.append(f"{found[1]} node '{found[2]}'" if found[2] else f"{found[1]} node")
         rest = rest[found.end() :]
     return ": ".join([*nodes, _without_place(rest).strip()])
+
+
+def failed_node(text: str) -> str | None:
+    """Return the name of the node of the graph that an error of a run names, None where it names none."""
+    found = NODE_NAME.search(text)
+    return found and found[0]
 
 
 def _without_place(text: str) -> str:
@@ -31,6 +39,6 @@ def _without_place(text: str) -> str:
     place = _PLACE.match(text)
     signature = _SIGNATURE.match(text, place.end()) if place else None
     if signature is None:
-        return text
+        return text[place.end() :] if place else text
     condition = _CONDITION.match(text, signature.end())
     return (text[condition.end() :].strip() or condition[1]) if condition else text[signature.end() :]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
@@ -11,13 +10,12 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from caffe2_backend.runtime.calls.blob_workspace import Workspace
+from caffe2_backend.runtime.sessions.failure_text import failed_node
 from caffe2_backend.runtime.values import Int8Tensor
 from caffe2_bridge.diagnostics import ConversionError, RunError
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 
 _UNKNOWN: Final = -1
-# Nodes are named after outputs of the operator that they compute.
-_NODE: Final = re.compile(r"Name:'([^']+?)(?:/\w+)?'")
 _failed: WeakKeyDictionary[Workspace, int] = WeakKeyDictionary()
 
 
@@ -54,10 +52,11 @@ def _inputs(workspace: Workspace, op: OperatorDef) -> str:
 
 def _by_node(message: str, net: NetDef | None) -> int:
     """Return the index of the operator whose ONNX node a message names."""
-    node = _NODE.search(message)
+    node = failed_node(message)
     if node is None or net is None:
         return _UNKNOWN
-    return next((index for index, op in enumerate(net.op) if node[1] in op.output), _UNKNOWN)
+    made = {node, node.rpartition("/")[0]}  # nodes are named after outputs of their operator, which a suffix may follow
+    return next((index for index, op in enumerate(net.op) if made & {*op.output}), _UNKNOWN)
 
 
 def last_failed_operator(workspace: Workspace) -> int:

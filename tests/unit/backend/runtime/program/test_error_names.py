@@ -13,11 +13,10 @@ NAMES = {"a": "x", "a/b": "y", "x": "a"}
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("running Add node. Name:'a' Status", "running Add node. Name:'x' Status"),
-        ("Name:'a/Add'", "Name:'x/Add'"),
-        ("Name:'a/b/Add'", "Name:'y/Add'"),
-        ("Name:'x/1'", "Name:'a/1'"),
-        ("Name:'ab/c' of a", "Name:'ab/c' of a"),
+        ("onnxruntime: Add node 'a': sizes", "onnxruntime: Add node 'x': sizes"),
+        ("If node 'a/If': Add node 'a/b/Add': sizes", "If node 'x/If': Add node 'y/Add': sizes"),
+        ("Add node 'x/1'", "Add node 'a/1'"),
+        ("Add node 'ab/c' of a", "Add node 'ab/c' of a"),
         ("Got invalid dimensions for input: a for", "Got invalid dimensions for input: x for"),
     ],
 )
@@ -30,5 +29,5 @@ def test_names(text: str, expected: str) -> None:
 
 
 def test_without_names_the_error_stays() -> None:
-    error = RunError("Name:'a'")
+    error = RunError("Add node 'a'")
     assert renamed(error, {}) is error

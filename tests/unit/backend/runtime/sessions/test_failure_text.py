@@ -6,7 +6,8 @@ import numpy as np
 import onnx.parser
 import pytest
 
-from caffe2_backend.runtime.sessions.failure_text import failure_text
+from caffe2_backend.runtime.memory import lack_in_session
+from caffe2_backend.runtime.sessions.failure_text import failed_node, failure_text
 from caffe2_backend.runtime.sessions.session import Session
 from caffe2_bridge.diagnostics import RunError
 
@@ -35,11 +36,25 @@ DIV = (
         (RESHAPE, "Reshape node 'r': The input tensor cannot be reshaped. Input shape:{2}, requested shape:{3}"),
         (GATHER, "If node 'if': Gather node: idx=5 must be within the inclusive range [-3,2]"),
         (DIV, "Div node 'd': divisor != 0 was false."),
+        ("matmul_helper.h:59 MatMul dimension mismatch", "MatMul dimension mismatch"),
         ("Load model failed", "Load model failed"),
     ],
 )
 def test_what_is_left(text: str, expected: str) -> None:
     assert failure_text(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        (failure_text(GATHER), "if"),
+        (f"onnxruntime: {failure_text(RESHAPE)}", "r"),
+        (str(lack_in_session(RESHAPE + "bad_alloc")), "r"),
+        ("Gather node: idx=5", None),
+    ],
+)
+def test_the_node_that_failed(text: str, name: str | None) -> None:
+    assert failed_node(text) == name
 
 
 def test_a_run_that_fails() -> None:
