@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
 import pytest
 from conformance.corpus import Array
 from conformance.recording import Recorded, Spec, read_recorded, read_spec, spec_name
@@ -46,4 +47,9 @@ def _is_of(item: Recorded, spec: Spec) -> bool:
 
 
 def _same(one: Array, other: Array) -> bool:
-    return (one.dtype, one.shape) == (other.dtype, other.shape) and one.tobytes() == other.tobytes()
+    """Whether arrays are equal; the last bits of products that a spec computes depend on the processor's kernels."""
+    if (one.dtype, one.shape) != (other.dtype, other.shape):
+        return False
+    return one.tobytes() == other.tobytes() or (
+        one.dtype.kind == "f" and np.allclose(one, other, rtol=1e-6, atol=0, equal_nan=True)
+    )

@@ -17,7 +17,7 @@ from support.converter_page import node_package
 from support.paths import ROOT
 
 # What only the command line, or nothing that the page calls, imports: tests/support/webassembly.py runs without it.
-UNNEEDED = {"click", "networkx", "rich"}
+UNNEEDED = {"click", "rich"}
 
 
 def test_what_is_installed_is_what_the_project_needs() -> None:
