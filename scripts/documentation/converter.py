@@ -20,7 +20,7 @@ def settings() -> dict[str, Any]:
 
 
 def write_converter(folder: Path, locations: Mapping[str, str] | None = None) -> None:
-    """Write a folder that any web server can serve; it is emptied.
+    """Write a folder that any web server can serve; of what is there, the page's own files and wheels are replaced.
 
     Args:
         folder: where to write.
@@ -33,9 +33,9 @@ def write_converter(folder: Path, locations: Mapping[str, str] | None = None) ->
         if name not in chosen["locations"]:
             raise KeyError(f"{name} is not a location: {', '.join(chosen['locations'])}")
         chosen["locations"][name] = address
-    if folder.exists():
-        shutil.rmtree(folder)
-    shutil.copytree(SOURCE, folder)
+    shutil.copytree(SOURCE, folder, dirs_exist_ok=True)
+    for wheel in folder.glob("caffe2_bridge-*.whl"):
+        wheel.unlink()
     chosen["wheel"] = _build_wheel(folder).name
     (folder / "settings.json").write_text(json.dumps(chosen, indent=2) + "\n", encoding="utf-8")
     page = folder / "index.html"

@@ -78,6 +78,15 @@ def test_the_folder_has_the_wheel_and_the_locations_that_are_chosen(
     assert {path.name for path in SOURCE.iterdir()} == {path.name for path in folder.iterdir()} - {written["wheel"]}
 
 
+def test_other_files_of_the_folder_stay(tmp_path: Path) -> None:
+    (tmp_path / "own.txt").write_text("own", encoding="utf-8")
+    (tmp_path / "caffe2_bridge-0.1-py3-none-any.whl").touch()
+    write_converter(tmp_path)
+    others = {path.name for path in tmp_path.iterdir()} - {path.name for path in SOURCE.iterdir()}
+    written = json.loads((tmp_path / "settings.json").read_text(encoding="utf-8"))
+    assert others == {"own.txt", written["wheel"]}
+
+
 def test_a_location_that_does_not_exist(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(KeyError, match="cdn is not a location"):
         write_converter(tmp_path / "try", {"cdn": "x"})
