@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final, TypeAlias
+
+from caffe2_bridge.diagnostics import OptionError
 
 Shape: TypeAlias = list[int | str | None] | None
 Spec: TypeAlias = tuple[str | None, Shape] | tuple[str | None, Shape, tuple[float, int]]
@@ -28,6 +31,17 @@ def parse_input(text: str) -> tuple[str, Spec] | None:
     if match["scale"] is None:
         return match["name"], (match["dtype"], shape)
     return match["name"], (match["dtype"], shape, (float(match["scale"]), int(match["zero_point"])))
+
+
+def parse_inputs(texts: Iterable[str]) -> dict[str, Spec]:
+    """Parse descriptions of inputs, as :func:`parse_input` does one. Raises OptionError for one of another form."""
+    described: dict[str, Spec] = {}
+    for text in texts:
+        parsed = parse_input(text)
+        if parsed is None:
+            raise OptionError(f"{text!r}: expected NAME=DTYPE[DIM,...], such as data=float32[N,3,224,224]")
+        described[parsed[0]] = parsed[1]
+    return described
 
 
 def _parse_dim(text: str) -> int | str | None:

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from caffe2_backend.input_text import parse_input
+from caffe2_backend.input_text import parse_inputs
 from caffe2_bridge import Int8Tensor, Model, load, save
 from caffe2_bridge.diagnostics import BridgeError, ConversionError, Diagnostic, NetFormatError, OptionError, Severity
 from caffe2_bridge.diagnostics.internal import internal_error
@@ -63,15 +63,9 @@ class Options:
         return cls(**given)
 
     @property
-    def described(self) -> dict[str, Any]:
+    def described(self) -> Mapping[str, Any]:
         """The inputs as :func:`caffe2_frontend.to_onnx` takes them. Raises OptionError."""
-        described = {}
-        for text in self.inputs:
-            parsed = parse_input(text)
-            if parsed is None:
-                raise OptionError(f"{text!r}: expected NAME=DTYPE[DIM,...], such as data=float32[N,3,224,224]")
-            described[parsed[0]] = parsed[1]
-        return described
+        return parse_inputs(self.inputs)
 
     @property
     def export(self) -> Any:

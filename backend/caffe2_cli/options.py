@@ -8,7 +8,8 @@ from typing import Any, Final
 
 import click
 
-from caffe2_backend.input_text import parse_input
+from caffe2_backend.input_text import Spec, parse_inputs
+from caffe2_bridge.diagnostics import OptionError
 from caffe2_cli.command import Option
 from caffe2_cli.model_source import with_source
 from caffe2_cli.streams import LocationType, OutputType
@@ -18,18 +19,15 @@ OUTPUT: Final = OutputType()  # one file
 PATH: Final = click.Path(path_type=Path)  # of what must be local
 
 
-def parse_inputs(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> dict[str, tuple[Any, ...]]:
+def _parse_inputs(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> dict[str, Spec]:
     """Parse ``NAME=DTYPE[DIMS]``: ``x=float32[T,N,256]``, ``x=[N,?]``, ``x=int64``.
 
     A scale and zero point may follow, for an Int8 tensor: ``x=uint8[N,3]@0.05,128``.
     """
-    described: dict[str, tuple[Any, ...]] = {}
-    for value in values:
-        parsed = parse_input(value)
-        if parsed is None:
-            raise click.BadParameter(f"{value!r}: expected NAME=DTYPE[DIM,...], such as data=float32[N,3,224,224]")
-        described[parsed[0]] = parsed[1]
-    return described
+    try:
+        return parse_inputs(values)
+    except OptionError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 def completing(*values: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
@@ -73,7 +71,7 @@ given_inputs = click.option(
     help="An .npz file with an array for each input; without it inputs are synthesized.",
 )  # fmt: skip
 inputs = click.option(
-    "--input", "inputs", multiple=True, callback=parse_inputs, metavar="NAME=DTYPE[DIMS]",
+    "--input", "inputs", multiple=True, callback=_parse_inputs, metavar="NAME=DTYPE[DIMS]",
     help="Type and shape of an input; a dim is a size, a name or '?'; @SCALE,ZERO_POINT is added for Int8. Repeatable.",
 )  # fmt: skip
 outputs = click.option(

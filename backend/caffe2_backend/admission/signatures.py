@@ -42,7 +42,7 @@ def check_signatures(model: onnx.ModelProto, scope: GraphScope) -> Iterator[Diag
         domain = plain_domain(node.domain)
         version = opsets.get(domain, None if domain else WORKING_OPSET)
         if version is not None and (domain, node.op_type) not in functions:
-            schema = _schema(node.op_type, version, domain)
+            schema = schema_of(node.op_type, version, domain)
             if schema is not None:
                 reasons = list(_faults(node, schema))
                 integers = _integer_operands(node.op_type, version, domain)
@@ -66,7 +66,8 @@ def _opsets(owner: onnx.ModelProto | onnx.FunctionProto) -> _Opsets:
     return {plain_domain(entry.domain): entry.version for entry in owner.opset_import}
 
 
-def _schema(op_type: str, version: int, domain: str) -> OpSchema | None:
+def schema_of(op_type: str, version: int, domain: str) -> OpSchema | None:
+    """Return the schema of an operator in an opset; None where ONNX does not define it."""
     try:
         return _defined(op_type, version, domain)
     except (SchemaError, TypeError):  # not defined there; a version beyond the numbers that ONNX counts

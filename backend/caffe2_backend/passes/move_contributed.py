@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
-import onnx
-
+from caffe2_backend.admission.signatures import schema_of
 from caffe2_backend.definitions.family import MICROSOFT
 from caffe2_backend.state import WORKING_OPSET, Import
 from caffe2_bridge.passes import InPlacePass
@@ -37,15 +36,6 @@ class MoveContributed(InPlacePass[Import]):
         for node in all_nodes(state.model.graph):
             if not is_standard(node):
                 opsets.setdefault(node.domain, 1)
-            elif node.op_type in _MISPLACED and not _is_defined(node.op_type, opsets[""]):
+            elif node.op_type in _MISPLACED and schema_of(node.op_type, opsets[""], "") is None:
                 node.domain = MICROSOFT
                 opsets.setdefault(MICROSOFT, 1)
-
-
-def _is_defined(op_type: str, version: int) -> bool:
-    """Whether an opset of ONNX has an operator."""
-    try:
-        onnx.defs.get_schema(op_type, version)
-    except onnx.defs.SchemaError:
-        return False
-    return True

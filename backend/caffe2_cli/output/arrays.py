@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from caffe2_backend.npz import write_npz
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.files.npz import read_npz
 from caffe2_bridge.storage import AnyPath
@@ -16,11 +15,6 @@ from caffe2_bridge.storage import AnyPath
 def read_arrays(path: AnyPath) -> dict[str, Any]:
     """Read arrays by name. Raises NetFormatError if the file is not an .npz file of plain arrays, OSError."""
     return dict(read_npz(path))
-
-
-def write_arrays(path: AnyPath, arrays: Mapping[str, Any]) -> None:
-    """Write arrays by name, atomically; string tensors, which the runtime returns as objects, are written as text."""
-    write_npz(path, arrays)
 
 
 def require_arrays(arrays: Mapping[str, Any]) -> None:

@@ -9,13 +9,14 @@ from typing import Any
 
 import click
 
+from caffe2_backend.npz import write_npz
 from caffe2_bridge import Model
 from caffe2_bridge.storage import AnyPath
 from caffe2_cli import options
 from caffe2_cli.command import Outcome, command
 from caffe2_cli.exit_codes import YES
 from caffe2_cli.model_source import ModelSource
-from caffe2_cli.output.arrays import read_arrays, require_arrays, write_arrays
+from caffe2_cli.output.arrays import read_arrays, require_arrays
 from caffe2_cli.output.console import progress
 from caffe2_cli.output.echo import message, name_of, say
 from caffe2_cli.plugins import plugin
@@ -71,7 +72,7 @@ def run(
     results = {name: value.data if isinstance(value, Int8Tensor) else value for name, value in found.items()}
     require_arrays(results)
     if target is not None:
-        write_arrays(target, results)
+        write_npz(target, results)
     for name, array in results.items():
         say(f"{name}: {array.dtype}{list(array.shape)}")
     outputs_data = [{"name": n, "dtype": str(a.dtype), "shape": list(a.shape)} for n, a in results.items()]

@@ -39,23 +39,23 @@ def _compare(given: Mapping[str, Any], types: Mapping[str, str], are_alike: Call
     sizes: dict[str, tuple[int, str]] = {}
     found: list[str] = []
     for name, value in given.items():
-        dtype = getattr(value, "dtype", None)
-        if name in types and dtype is not None:
+        dtype, shape = getattr(value, "dtype", None), getattr(value, "shape", None)
+        if name in types and dtype is not None and shape is not None:
             expected, bracket, dims = types[name].partition("[")
             actual = "string" if dtype.kind in "OSU" else str(dtype)
             taken = f"{actual if are_alike(expected, actual) else expected}{bracket}{dims}"
-            found += _wrong(name, value, taken, sizes)
+            found += _wrong(name, actual, shape, taken, sizes)
     return "; ".join(found)
 
 
-def _wrong(name: str, value: Any, taken: str, sizes: dict[str, tuple[int, str]]) -> Iterator[str]:
+def _wrong(
+    name: str, dtype: str, shape: tuple[int, ...], taken: str, sizes: dict[str, tuple[int, str]]
+) -> Iterator[str]:
     parsed = parse_input(f"input={taken}")
-    dtype, shape = getattr(value, "dtype", None), getattr(value, "shape", None)
-    if parsed is None or dtype is None or shape is None:
+    if parsed is None:
         return
-    found = "string" if dtype.kind in "OSU" else str(dtype)
-    is_text = f"input {name!r} is {found}[{','.join(map(str, shape))}]"
-    if not _fits(found, shape, parsed[1]):
+    is_text = f"input {name!r} is {dtype}[{','.join(map(str, shape))}]"
+    if not _fits(dtype, shape, parsed[1]):
         yield f"{is_text}, and the model takes {taken}"
         return
     for axis, (size, dim) in enumerate(zip(shape, parsed[1][1] or shape, strict=True)):

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import onnx_ir as ir
 
+from caffe2_bridge.netdef.parameters import Array
 from caffe2_frontend.interop.domains import standard_type
 from caffe2_frontend.interop.operators import PARTS, UNENDING, VIEWS
-
-Array = np.ndarray[Any, Any]
 
 # Larger tensors are data, not shapes, axes or indices.
 _MAX_ELEMENTS: Final = 64
