@@ -76,7 +76,6 @@ def judge(path: Path, name: str) -> Outcome:
         if foreign == "error":
             stored = _stored(net), sum(map(_stored_bytes, model.graph.initializer))
             feed = {name: as_bits(value) for name, value in feed.items()}
-        if foreign == "error":
             labels = _labels(model)
             expected = [
                 _dense(value, labels[name]) if name in labels else value

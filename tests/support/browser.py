@@ -83,12 +83,16 @@ class Browser:
         self.wait("document.querySelector('#verdict, #models, [data-ready]')")
 
     @contextmanager
-    def inside_frame(self) -> Iterator[None]:
-        """Speak to the page in the frame of another origin, which is a target of its own."""
+    def inside_frame(self, url: str = "") -> Iterator[None]:
+        """Speak to the page in a frame of another origin, which is a target of its own: the only one, or a URL's."""
         outer, self._session = self._session, ""
         try:
             targets = self.call("Target.getTargets")["targetInfos"]
-            (frame,) = [target["targetId"] for target in targets if target["type"] == "iframe"]
+            (frame,) = [
+                target["targetId"]
+                for target in targets
+                if (target["url"] == url if url else target["type"] == "iframe")
+            ]
             self._session = self.call("Target.attachToTarget", targetId=frame, flatten=True)["sessionId"]
             yield
         finally:
@@ -96,17 +100,6 @@ class Browser:
 
     def picture(self) -> bytes:
         return base64.b64decode(self.call("Page.captureScreenshot", captureBeyondViewport=True)["data"])
-
-    @contextmanager
-    def frame(self, url: str) -> Iterator[None]:
-        """Run what follows in the frame with this address, which has a process of its own."""
-        (found,) = (each for each in self.call("Target.getTargets")["targetInfos"] if each["url"] == url)
-        page = self._session
-        self._session = self.call("Target.attachToTarget", targetId=found["targetId"], flatten=True)["sessionId"]
-        try:
-            yield
-        finally:
-            self._session = page
 
     def close(self) -> None:
         self.process.terminate()

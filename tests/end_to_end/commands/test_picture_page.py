@@ -226,7 +226,7 @@ def test_a_notebook_has_the_picture_in_a_frame_of_its_own(browser: Browser, tmp_
     browser.js("document.querySelector('summary').click()")
     assert browser.js("document.querySelector('iframe').getBoundingClientRect().height") > 400
     assert browser.js("document.querySelector('iframe').contentDocument") is None
-    with browser.frame("about:srcdoc"):
+    with browser.inside_frame("about:srcdoc"):
         browser.wait("document.querySelector('[data-ready]')")
         browser.wait(f"{PANE}.width")
         select(browser, "node.t === 'LSTMUnit'")
