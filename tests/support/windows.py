@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import os
 import select
+import shutil
 import signal
 import sys
 from collections.abc import Callable
@@ -37,6 +38,7 @@ def pretend() -> None:
                 delattr(module, name)
     sys.modules.update(dict.fromkeys(MODULES))  # type: ignore[arg-type] # None: its import fails
     vars(os).update(replace=replace, rename=replace)
+    vars(shutil).update(_use_fd_functions=False)  # Windows opens nothing in folders; Python 3.13 reads O_NONBLOCK there
 
 
 def replace(source: Any, target: Any, **_: Any) -> None:
