@@ -10,7 +10,7 @@ from caffe2_backend.runtime.calls.plan_runner import run_plan as run_plan_in
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.proto.caffe2_pb2 import PlanDef
 from caffe2_compat.extension.runs.failures import last_failed_operator
-from caffe2_compat.extension.runs.running import create_operands, read_net, running
+from caffe2_compat.extension.runs.running import Running, create_operands, read_net
 from caffe2_compat.extension.values.blobs import Blob, feed, fetch, text
 from caffe2_compat.workspace.named_workspaces import current as current_handle
 from caffe2_compat.workspace.named_workspaces import use
@@ -46,7 +46,7 @@ class Net:
 
     def run(self) -> None:
         """Run the net once."""
-        with running(self._workspace, self._workspace.net(self._name)):
+        with Running(self._workspace, self._workspace.net(self._name)):
             self._workspace.run_net(self._name)
 
     def cancel(self) -> None:
@@ -105,22 +105,22 @@ class Workspace(metaclass=_CurrentWorkspace):
 
     def _create_net(self, content: bytes, overwrite: bool = False) -> Net:
         net = read_net(content)
-        with running(self.handle, net):
+        with Running(self.handle, net):
             create_operands(self.handle, net)
             return Net(self.handle, self.handle.create_net(net, overwrite=overwrite))
 
     def _run_net(self, content: bytes) -> None:
         net = read_net(content)
-        with running(self.handle, net):
+        with Running(self.handle, net):
             create_operands(self.handle, net)
             self.handle.run_net_once(net)
 
     def _run_operator(self, content: bytes) -> None:
-        with running(self.handle):
+        with Running(self.handle):
             self.handle.run_operator_once(content)
 
     def _run_plan(self, content: bytes) -> None:
-        with running(self.handle):
+        with Running(self.handle):
             run_plan_in(self.handle, PlanDef.FromString(content))
 
     def _last_failed_op_net_position(self) -> int:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -19,16 +18,11 @@ _UNKNOWN: Final = -1
 _failed: WeakKeyDictionary[Workspace, int] = WeakKeyDictionary()
 
 
-@contextmanager
-def noting_failures(workspace: Workspace, net: NetDef | None) -> Iterator[None]:
-    """Keep the index of the operator of a net that fails within the block, and add its inputs to the error."""
-    try:
-        yield
-    except (ConversionError, RunError) as error:
-        index = _failed[workspace] = _index(error, net)
-        if net is not None and 0 <= index < len(net.op):
-            error.add_note(_inputs(workspace, net.op[index]))
-        raise
+def note_failure(workspace: Workspace, net: NetDef | None, error: ConversionError | RunError) -> None:
+    """Keep the index of the operator of a net that failed, and add its inputs to the error."""
+    index = _failed[workspace] = _index(error, net)
+    if net is not None and 0 <= index < len(net.op):
+        error.add_note(_inputs(workspace, net.op[index]))
 
 
 def _index(error: ConversionError | RunError, net: NetDef | None) -> int:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from caffe2_backend import workspace as functions
-from caffe2_compat.extension.runs.observers import observed
-from caffe2_compat.extension.runs.running import create_operands, read_net, running
+from caffe2_compat.extension.runs.observers import observers_of
+from caffe2_compat.extension.runs.running import Running, create_operands, read_net
 from caffe2_compat.extension.values.blobs import text
 from caffe2_compat.workspace.named_workspaces import current
 from caffe2_compat.workspace.plans import BackgroundPlan
@@ -33,7 +34,7 @@ Predictor = functions.PositionalPredictor
 def create_net(net_def: bytes, overwrite: bool = False) -> bool:
     """Create a net."""
     net = read_net(net_def)
-    with running(current(), net):
+    with Running(current(), net):
         create_operands(current(), net)
         return functions.CreateNet(net, overwrite)
 
@@ -50,33 +51,38 @@ def nets() -> list[str]:
 
 def run_net(name: Any, num_iter: int, allow_fail: bool) -> bool:
     """Run a net that was created."""
-    with running(current(), current().net(text(name))), observed(current(), text(name), num_iter):
-        return functions.RunNet(text(name), num_iter, allow_fail)
+    workspace, net = current(), text(name)
+    with Running(workspace, workspace.net(net)):
+        start = time.perf_counter()
+        done = functions.RunNet(net, num_iter, allow_fail)
+        for observer in observers_of(workspace, net):
+            observer.add(num_iter, time.perf_counter() - start)
+        return done
 
 
 def run_net_once(net_def: bytes) -> bool:
     """Run a net without creating it."""
     net = read_net(net_def)
-    with running(current(), net):
+    with Running(current(), net):
         create_operands(current(), net)
         return functions.RunNetOnce(net)
 
 
 def run_operator_once(op_def: bytes) -> bool:
     """Run one operator."""
-    with running(current()):
+    with Running(current()):
         return functions.RunOperatorOnce(op_def)
 
 
 def run_operator_multiple(op_def: bytes, num_runs: int) -> bool:
     """Run one operator several times."""
-    with running(current()):
+    with Running(current()):
         return functions.RunOperatorMultiple(op_def, num_runs)
 
 
 def run_plan(plan_def: bytes) -> bool:
     """Run a plan."""
-    with running(current()):
+    with Running(current()):
         return functions.RunPlan(plan_def)
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
@@ -45,6 +44,7 @@ class Observer:
 
 
 _KINDS: Final = ("TimeObserver", "RunCountObserver")
+_NONE: Final[Mapping[str, list[Observer]]] = MappingProxyType({})
 _observers: Final[WeakKeyDictionary[Workspace, dict[str, list[Observer]]]] = WeakKeyDictionary()
 
 
@@ -75,11 +75,6 @@ def num_observers_on_net(net_name: Any) -> int:
     return len(_of(text(net_name)))
 
 
-@contextmanager
-def observed(workspace: Workspace, name: str, runs: int) -> Iterator[None]:
-    """Measure runs of a net within the block."""
-    observers = _observers.get(workspace, {}).get(name)
-    start = time.perf_counter()
-    yield
-    for observer in observers or ():
-        observer.add(runs, time.perf_counter() - start)
+def observers_of(workspace: Workspace, name: str) -> Sequence[Observer]:
+    """Return the observers of a net."""
+    return _observers.get(workspace, _NONE).get(name, ())

@@ -2,27 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from caffe2_backend.runtime.calls.blob_workspace import Workspace
 from caffe2_backend.runtime.host.registry import require_known_operators
-from caffe2_bridge.diagnostics import RunError
+from caffe2_bridge.diagnostics import ConversionError, RunError
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_compat.extension.flags import check_finite
-from caffe2_compat.extension.runs.failures import noting_failures
+from caffe2_compat.extension.runs.failures import note_failure
 from caffe2_compat.extension.values.torch_links import synchronize
 
 
-@contextmanager
-def running(workspace: Workspace, net: NetDef | None = None) -> Iterator[None]:
-    """Run a net, several or an operator within the block."""
-    with noting_failures(workspace, net):
-        yield
-        if net is not None:
-            check_finite(workspace, net)
-    synchronize(workspace)
+class Running:
+    """A block that runs a net, several or an operator; a class, since a generator takes as long as a tiny net."""
+
+    __slots__ = ("_net", "_workspace")
+
+    def __init__(self, workspace: Workspace, net: NetDef | None = None) -> None:
+        self._workspace, self._net = workspace, net
+
+    def __enter__(self) -> None:
+        """Begin."""
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        """Note a failure; check and share what was written."""
+        try:
+            if error is None and self._net is not None:
+                check_finite(self._workspace, self._net)
+        except RunError as not_finite:
+            note_failure(self._workspace, self._net, not_finite)
+            raise
+        if isinstance(error, ConversionError | RunError):
+            note_failure(self._workspace, self._net, error)
+        elif error is None:
+            synchronize(self._workspace)
 
 
 def read_net(content: Any) -> NetDef:

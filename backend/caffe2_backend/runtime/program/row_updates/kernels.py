@@ -44,6 +44,14 @@ def are_rows(ids: Any, rows: int) -> bool:
     return True
 
 
+def take_rows(ids: Any, table: Any, out: Any) -> None:
+    """Take the row of each id, [K, W]."""
+    for k in range(ids.size):
+        i = ids[k]
+        for j in range(table.shape[1]):
+            out[k, j] = table[i, j]
+
+
 def look_up(ids: Any, lengths: Any, table: Any, weights: Any, is_mean: bool, out: Any) -> bool:
     """Return the weighted sums of the rows of segments, or their means; False for operands that do not fit."""
     width, at, last = table.shape[1], 0, weights.size - 1
@@ -266,6 +274,35 @@ def wngrad(ids: Any, grads: Any, table: Any, sequence: Any, lr: Any, epsilon: An
             table[i, j] += lr * grad / divisor
             total += grad * grad
     sequence[0] += total / sequence[0]
+
+
+def storm(ids: Any, grads: Any, table: Any, moment: Any, squares: Any, lr: Any, momentum: Any, beta: Any) -> None:
+    """SparseStorm; ``squares`` is one number, the sum of the squares of all gradients so far."""
+    total = np.float32(0)
+    for k in range(ids.size):
+        for j in range(table.shape[1]):
+            total += grads[k, j] * grads[k, j]
+    squares[0] += total
+    rate = lr * np.float32(np.power(squares[0] + beta, np.float32(-1 / 3)))
+    share = rate * rate * momentum
+    for k in range(ids.size):
+        i = ids[k]
+        for j in range(table.shape[1]):
+            moment[i, j] += (grads[k, j] - moment[i, j]) * share
+            table[i, j] += moment[i, j] * rate
+
+
+def adadelta(ids: Any, grads: Any, table: Any, moment: Any, delta: Any, lr: Any, epsilon: Any, decay: Any) -> None:
+    """SparseAdadelta."""
+    rest = np.float32(1) - decay
+    for k in range(ids.size):
+        i = ids[k]
+        for j in range(table.shape[1]):
+            grad = grads[k, j]
+            mean, before = moment[i, j] * decay + grad * rest * grad, delta[i, j]
+            step = np.sqrt(before + epsilon) / np.sqrt(mean + epsilon) * grad
+            moment[i, j], delta[i, j] = mean, before * decay + step * rest * step
+            table[i, j] += step * lr
 
 
 def scale_rows(ids: Any, table: Any, weight: Any) -> None:

@@ -42,8 +42,8 @@ class Form:
     ``bits``: of the codes of a table of fused rows; 32 if its elements are floats.
     """
 
-    lengths: int
     ids: int
+    lengths: int | None = None
     table: int | None = None
     weights: int | None = None
     grads: int | None = None
@@ -54,7 +54,7 @@ class Form:
     def needs(self) -> tuple[Need, ...]:
         """What the loops take."""
         vectors = ((self.lengths, _INT32), (self.ids, IDS), (self.weights, _FLOAT))
-        found = [Need(index, dtypes, is_vector=True) for index, dtypes in vectors if index is not None]
+        found = [Need(index, dtypes, self.lengths is not None) for index, dtypes in vectors if index is not None]
         if self.table is not None:
             dtypes = _FLOAT if self.bits == 32 else _UINT8
             found.append(Need(self.table, dtypes, tail=_TAILS.get(self.bits, 0)))
@@ -74,6 +74,8 @@ LOOKUPS: Final[Mapping[str, Form]] = {
        for kind, form in _FORMS.items() for bits in _TAILS},
 }  # fmt: skip
 _PREFIX: Final = "SparseLengthsIndicesInGradient"
+# Lookups of one row for each id, which onnxruntime does as well where it runs other operators.
+ROWS: Final[Mapping[str, Form]] = {"Gather": Form(ids=1, table=0)}
 GRADIENTS: Final[Mapping[str, Form]] = {
     f"{_PREFIX}MeanGradient": Form(lengths=1, ids=2, grads=0, is_mean=True),
     f"{_PREFIX}SumGradient": Form(lengths=1, ids=2, grads=0),
@@ -86,6 +88,8 @@ def form_of(op: OpView, forms: Mapping[str, Form]) -> Form | None:
     """Return the form of an operator, if it is one of these and lists its operands and outputs."""
     form = forms.get(op.type)
     if form is None or op.proto.domain:
+        return None
+    if form.lengths is None and op.proto.arg:
         return None
     last = max(need.operand for need in form.needs)
     outputs = 1 if form.table is None or form.grads is None else 2
@@ -117,6 +121,8 @@ def looker(op: OpView, form: Form) -> Callable[[Sequence[Array]], tuple[Array, .
     """
     at_table, at_ids, at_lengths, at_weights = form.table, form.ids, form.lengths, form.weights
     assert at_table is not None
+    if at_lengths is None:
+        return partial(_each_row, op, at_table, at_ids)
     find = {32: _float_rows, 8: _byte_rows}.get(form.bits, partial(_packed_rows, form.bits))
 
     def run(operands: Sequence[Array]) -> tuple[Array, ...]:
@@ -132,6 +138,25 @@ def looker(op: OpView, form: Form) -> Callable[[Sequence[Array]], tuple[Array, .
         return (out,)
 
     return run
+
+
+def _each_row(op: OpView, at_table: int, at_ids: int, operands: Sequence[Array]) -> tuple[Array, ...]:
+    table, ids = operands[at_table], operands[at_ids]
+    flat = require_rows(op, at_ids, ids, len(table))
+    rows = as_rows(table)
+    out = np.empty((flat.size, rows.shape[1]), np.float32)
+    kernels.compiled(kernels.take_rows)(flat, rows, out)
+    return (out if ids.ndim == 1 and table.ndim == 2 else out.reshape(*ids.shape, *table.shape[1:]),)
+
+
+def require_rows(op: OpView, at: int, ids: Array, rows: int) -> Array:
+    """Return the ids of an operator's operand as a vector. Raises RunError if one is not a row of the table."""
+    flat = as_plain(ids)
+    flat = flat if flat.ndim == 1 else flat.reshape(-1)
+    if not kernels.compiled(kernels.are_rows)(flat, rows):
+        wrong = flat.min() if flat.min() < 0 else flat.max()
+        raise RunError(f"id {wrong} of blob {op.inputs[at]!r} must be one of {rows} rows")
+    return flat
 
 
 def _float_rows(is_mean: bool, ids: Array, lengths: Array, table: Array, weights: Array) -> Array | None:
@@ -166,28 +191,38 @@ def _halves() -> Array:
     return np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)
 
 
-def compute_gradients(op: OpView, form: Form, operands: Sequence[Any]) -> tuple[Array, ...]:
-    """Return a gradient's outputs. Raises RunError for other types than ``takes``, and sizes that do not fit."""
-    if not takes(form, operands):
-        raise RunError(f"{op.type} takes float gradients, int32 lengths and ids of int32 or int64, as vectors")
-    assert form.grads is not None
-    ids, lengths, grads = as_plain(operands[form.ids]), as_plain(operands[form.lengths]), operands[form.grads]
-    weights = _ONE if form.weights is None else as_plain(operands[form.weights])
-    out = np.empty((ids.size, *grads.shape[1:]), np.float32)
-    if (
-        (form.weights is not None and weights.size != ids.size)
-        or len(grads) != lengths.size
-        or not kernels.compiled(kernels.spread)(lengths, as_rows(grads), weights, form.is_mean, as_rows(out))
-    ):
-        raise _misfit(op)
-    if form.table is None:
-        return (out,)
-    table, of_weights = operands[form.table], np.empty(ids.size, np.float32)
-    if table.shape[1:] != grads.shape[1:] or not kernels.compiled(kernels.weight_gradients)(
-        ids, lengths, as_rows(table), as_rows(grads), of_weights
-    ):
-        raise _misfit(op)
-    return out, of_weights
+def spreader(op: OpView, form: Form) -> Callable[[Sequence[Any]], tuple[Array, ...]]:
+    """Return what computes a gradient's outputs.
+
+    It raises RunError for other operands than ``takes``, and sizes that do not fit.
+    """
+    at_lengths, at_weights, at_grads, at_table = form.lengths, form.weights, form.grads, form.table
+    assert at_lengths is not None
+    assert at_grads is not None
+
+    def run(operands: Sequence[Any]) -> tuple[Array, ...]:
+        if not takes(form, operands):
+            raise RunError(f"{op.type} takes float gradients, int32 lengths and ids of int32 or int64, as vectors")
+        ids, lengths, grads = operands[form.ids], as_plain(operands[at_lengths]), operands[at_grads]
+        weights = _ONE if at_weights is None else as_plain(operands[at_weights])
+        rows, out = as_rows(grads), np.empty((ids.size, *grads.shape[1:]), np.float32)
+        if (
+            (at_weights is not None and weights.size != ids.size)
+            or len(grads) != lengths.size
+            or not kernels.compiled(kernels.spread)(lengths, rows, weights, form.is_mean, as_rows(out))
+        ):
+            raise _misfit(op)
+        return (out,) if at_table is None else (out, of_weights(as_plain(ids), lengths, rows, operands[at_table]))
+
+    def of_weights(ids: Array, lengths: Array, grads: Array, table: Array) -> Array:
+        rows, out = as_rows(table), np.empty(ids.size, np.float32)
+        if rows.shape[1] != grads.shape[1] or not kernels.compiled(kernels.weight_gradients)(
+            ids, lengths, rows, grads, out
+        ):
+            raise _misfit(op)
+        return out
+
+    return run
 
 
 def _misfit(op: OpView) -> RunError:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,10 +11,11 @@ from caffe2_backend.runtime.program.row_updates.kernels import is_available
 from caffe2_backend.runtime.program.row_updates.lookups import (
     GRADIENTS,
     LOOKUPS,
+    ROWS,
     Form,
-    compute_gradients,
     form_of,
     looker,
+    spreader,
     takes,
 )
 from caffe2_backend.runtime.program.row_updates.updatable import Kind, kind_of, row_updater
@@ -65,15 +65,22 @@ class Loop(NamedTuple):
         """Return the loop of an operator."""
         if isinstance(how, Kind):
             return cls(op, op.inputs, row_updater(op, how))
-        run = looker(op, how) if how.grads is None else partial(compute_gradients, op, how)
-        return cls(op, op.inputs, run)
+        return cls(op, op.inputs, looker(op, how) if how.grads is None else spreader(op, how))
 
 
 def row_updates(net: NetDef, location: Location) -> Parts | None:
-    """Return the operators of a net that loops can run around all others; None if there are none, or without numba."""
+    """Return the operators of a net that loops can run around all others; None if there are none, or without numba.
+
+    Lookups of one row for each id are among them where they spare onnxruntime.
+    """
     if not is_available():
         return None
     effects = analyse(net, location, [])
+    parts = _parts(net, effects, {**LOOKUPS, **ROWS})
+    return parts if parts is None or not parts.rest(net)[1] else _parts(net, effects, LOOKUPS)
+
+
+def _parts(net: NetDef, effects: NetEffects, lookups: Mapping[str, Form]) -> Parts | None:
     last: list[tuple[OpView, Form | Kind]] = []
     reads: set[str] = set()  # of the others after an operator
     writes: set[str] = set()
@@ -86,7 +93,7 @@ def row_updates(net: NetDef, location: Location) -> Parts | None:
             continue
         reads.update(effect.found)
         writes.update((*effect.changed, *effect.mutates))
-    first = tuple(_lookups(ops, effects, {op.index for op, _ in last}, InitNet()))
+    first = tuple(_lookups(ops, effects, {op.index for op, _ in last}, InitNet(), lookups))
     updates = any(isinstance(how, Kind) for _, how in last)
     return Parts(first, tuple(last[::-1])) if first or updates else None
 
@@ -96,11 +103,11 @@ def first_lookups(net: NetDef, init: InitNet, location: Location) -> Lookups:
     ops = NetView(net).ops
     if not is_available() or all(form_of(op, LOOKUPS) is None for op in ops):
         return ()
-    return tuple(_lookups(ops, analyse(net, location, []), (), init))
+    return tuple(_lookups(ops, analyse(net, location, []), (), init, LOOKUPS))
 
 
 def _lookups(
-    ops: Sequence[OpView], effects: NetEffects, last: Collection[int], init: InitNet
+    ops: Sequence[OpView], effects: NetEffects, last: Collection[int], init: InitNet, forms: Mapping[str, Form]
 ) -> Iterator[tuple[OpView, Form]]:
     """Yield the lookups that can run before all operators but those that run last.
 
@@ -114,7 +121,7 @@ def _lookups(
     touched: set[str] = set()
     changed = {name for op in init.rest for name in op.outputs}
     for op in ops:
-        form, effect = form_of(op, LOOKUPS), effects.ops[op.index]
+        form, effect = form_of(op, forms), effects.ops[op.index]
         free = changed.isdisjoint(op.inputs) and touched.isdisjoint(op.outputs)
         if form is not None and free and op.inputs[form.table or 0] not in kept and _fits(form, op, init):
             yield op, form

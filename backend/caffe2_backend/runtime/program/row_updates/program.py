@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
-from typing import NoReturn
+from typing import Any, Final, NoReturn
 
 import numpy as np
 
@@ -30,6 +30,9 @@ from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.netdef.views import NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
+
+_NOTHING: Final = Results({})
+_FLOAT: Final = np.dtype(np.float32)
 
 
 class RowUpdateProgram:
@@ -59,7 +62,6 @@ class RowUpdateProgram:
         main, rest = parts.rest(net)
         updates = [(op, how) for op, how in parts.last if isinstance(how, Kind)]
         self._tables = tuple(dict.fromkeys(op.inputs[i] for op, kind in updates for i in kind.tables))
-        self._looked_up = frozenset(name for op, _ in self._first for name in op.outputs)
         operands = {name for op, _ in parts.last for name in op.inputs}
         self._main = Program(
             main,
@@ -68,13 +70,16 @@ class RowUpdateProgram:
             origin=Origin(origin.net, [origin.index(op.index) for op in rest]),
             updated={*updated, *self._tables},
         )
-        self._inputs = (*self._main.interface.needs, *self._main.interface.may_need)
-        self._fed = self._looked_up.intersection(self._inputs)
-        known = {*self._inputs, *self._looked_up}.union(*(op.outputs for op in rest))
-        self._needs: dict[str, OpView] = {}  # the operands that onnxruntime neither reads nor makes, and who reads them
-        for op, _ in (*parts.first, *parts.last):
-            self._needs.update({name: op for name in op.inputs if name not in known and name not in self._needs})
+        self._rest_runs = bool(rest)
+        inputs = (*self._main.interface.needs, *self._main.interface.may_need)
+        known: set[str] = set()
+        self._operands: dict[str, OpView] = {}  # what loops read of the workspace, and the first of these operators
+        for op, how in (*parts.first, *((op, None) for op in rest), *parts.last):
+            if how is not None:
+                self._operands.update((name, self._operands.get(name, op)) for name in op.inputs if name not in known)
             known.update(op.outputs)
+        self._kept = frozenset(inputs).intersection(self._tables)  # the tables that onnxruntime reads, too
+        self._reads = tuple(dict.fromkeys((*self._operands, *inputs)))
         self._memory: dict[str, tuple[HandedOut, Array]] = {}  # what workspaces have, and what onnxruntime is given
 
     @property
@@ -91,14 +96,13 @@ class RowUpdateProgram:
         """Return the blobs that the net reads. Raises NoBlobError if one is missing that it reads in any case."""
         if self._is_whole:
             return self._whole.collect(blobs)
-        given = dict(self._main.collect(blobs, self._looked_up))
-        for name, op in self._needs.items():
-            value = blobs.get(name)
-            if isinstance(value, DeferredBlob):
-                value = value.compute(name)
+        given: dict[str, Any] = dict(zip(self._reads, map(blobs.get, self._reads), strict=True))
+        for name, op in self._operands.items():
+            value = given[name]
             if value is None:
                 raise NoBlobError(f"{self._origin.location(op)} reads blob {name!r}, which is not in the workspace")
-            given[name] = value
+            if isinstance(value, DeferredBlob):
+                given[name] = value.compute(name)
         return given
 
     def run(
@@ -109,9 +113,11 @@ class RowUpdateProgram:
         held: int = 0,
     ) -> Results:
         """Run once, or a burst of steps; the arguments are those of :meth:`Program.run`."""
-        if self._is_whole or not self._takes(given):
-            self._is_whole = True
+        if self._is_whole:
             return self._whole.run(given, constants, burst, held)
+        if not self._takes(given):
+            self._is_whole = True
+            return self._whole.run(self._whole.collect(given), constants, burst, held)
         results = self._step(given, constants, held)
         while burst.goes_on():
             states = {name: results.values[name] for name in self.interface.state if name in results.values}
@@ -125,46 +131,43 @@ class RowUpdateProgram:
         return results
 
     def _step(self, given: Mapping[str, Value], constants: Mapping[str, Value], held: int) -> Results:
-        own = [name for name in self._tables if held and self._is_own(name, given, held)]
-        inputs = {name: given[name] for name in self._inputs if name in given}
-        inputs.update({name: self._memory[name][1] for name in own if name in inputs})
-        looked_up: dict[str, Tensor] = {}
+        memory = self._memory
+        own = [name for name, (out, _) in memory.items() if held and out.value is given[name] and out.is_free(held)]
+        blobs = {**given, **{name: memory[name][1] for name in own}}
+        made: dict[str, Tensor] = {}
         for loop in self._before:
-            found = [self._memory[name][1] if name in own else given[name] for name in loop.inputs]
-            self._run(loop, found, looked_up)
-        inputs.update({name: looked_up[name] for name in self._fed})
-        results = self._main.run(self._main.recognize(inputs.get) or inputs, constants)
-        values: dict[str, Tensor] = {**looked_up, **results.values}
-        if not self._after:
-            return Results(values, results.deferred, results.objects)
-        # Blobs that are computed later from what onnxruntime was given need the old values.
-        free = {name for name in own if not results.deferred or name not in inputs}
-        tables = {name: self._memory[name] if name in free else _copied(given[name]) for name in self._tables}
+            self._run(loop, blobs, made)
+        results = self._main.run(self._main.collect(blobs), constants) if self._rest_runs else _NOTHING
+        made.update(results.values)
+        blobs.update(results.values)
+        for name in self._tables:
+            # Blobs that are computed later from what onnxruntime was given need the old values.
+            if name not in own or (results.deferred and name in self._kept):
+                memory[name] = _copied(given[name])
+                blobs[name] = memory[name][1]
         for loop in self._after:
-            operands = [
-                tables[name][1] if name in tables else values[name] if name in values else given.get(name)
-                for name in loop.inputs
-            ]
-            self._run(loop, operands, values)
-        for name, (memory, inner) in tables.items():
-            values[name] = memory.value
-            self._memory[name] = memory, inner
-        return Results(values, results.deferred, results.objects)
+            self._run(loop, blobs, made)
+        for name, (out, _) in memory.items():
+            made[name] = out.value
+        return Results(made, results.deferred, results.objects)
 
     def _takes(self, given: Mapping[str, Value]) -> bool:
         """Whether the loops take the tables and the operands of lookups."""
-        return all(_is_table(given.get(name)) for name in self._tables) and all(
-            takes(form, [given.get(name) for name in op.inputs]) for op, form in self._first
-        )
+        for name in self._tables:
+            value = given[name]
+            if not isinstance(value, np.ndarray) or value.dtype != _FLOAT or not value.ndim or not value.size:
+                return False
+        return all(takes(form, list(map(given.get, op.inputs))) for op, form in self._first)
 
-    def _run(self, loop: Loop, operands: Sequence[Value | None], values: dict[str, Tensor]) -> None:
-        """Run one loop, and put what it outputs into ``values``; tables are updated in place."""
+    def _run(self, loop: Loop, blobs: dict[str, Value], made: dict[str, Tensor]) -> None:
+        """Run one loop on blobs, and put what it outputs there and into ``made``; tables are updated in place."""
+        operands = list(map(blobs.get, loop.inputs))
         try:
-            made = loop.run(operands)
+            outputs = loop.run(operands)
         except RunError as error:
             self._refuse(loop.op, operands, str(error))
-        if made:
-            values.update(zip(loop.op.outputs, made, strict=False))
+        for name, value in zip(loop.op.outputs, outputs, strict=False):
+            blobs[name] = made[name] = value
 
     def _refuse(self, op: OpView, operands: Sequence[Value | None], reason: str) -> NoReturn:
         """Raise RunError, in the words of the check of the operator's operands if one finds what is wrong."""
@@ -172,15 +175,6 @@ class RowUpdateProgram:
         here = Origin(self._origin.net, [self._origin.index(op.index)])
         OperandChecks(NetDef(op=[op.proto]), here).require(given)
         raise self._origin.failure(op, reason) from None
-
-    def _is_own(self, name: str, given: Mapping[str, Value], held: int) -> bool:
-        """Whether a table is this program's memory, and nothing but its record and the caller refer to it."""
-        memory = self._memory.get(name)
-        return memory is not None and memory[0].value is given[name] and memory[0].is_free(held)
-
-
-def _is_table(value: Value | None) -> bool:
-    return isinstance(value, np.ndarray) and value.dtype == np.float32 and value.ndim > 0 and value.size > 0
 
 
 def _copied(value: Value) -> tuple[HandedOut, Array]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from caffe2_backend.runtime.program.row_updates import kernels
-from caffe2_backend.runtime.program.row_updates.lookups import IDS, as_rows
+from caffe2_backend.runtime.program.row_updates.lookups import IDS, as_rows, require_rows
 from caffe2_backend.runtime.values import Array
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.netdef.views import OpView
@@ -21,7 +22,7 @@ class Kind(NamedTuple):
     """How an operator updates rows: the indices of inputs that are its tables, and of the outputs that they are.
 
     ``ids`` is the index of the ids; ``counts`` are possible numbers of inputs, None for any. ``prepare`` reads the
-    arguments of an operator.
+    arguments of an operator; with other values of those that are ``plain`` here it computes something else.
     """
 
     prepare: Callable[[OpView], Update]
@@ -29,6 +30,7 @@ class Kind(NamedTuple):
     outputs: tuple[int, ...]
     ids: int
     counts: tuple[int, ...] | None
+    plain: Mapping[str, float] = MappingProxyType({})
 
 
 def _number(op: OpView, name: str, default: float) -> np.float32:
@@ -61,6 +63,13 @@ def _state(op: OpView, value: Array, table: Array, width: int) -> Array:
     if value.size != len(table) * width:
         raise RunError(f"{op.type} takes a state of {len(table)} rows of {width} elements, not of {value.shape}")
     return value.reshape(len(table), width)
+
+
+def _one(op: OpView, value: Array, index: int) -> Array:
+    """Return a state of one number as a vector. Raises RunError if it has others."""
+    if value.size != 1:
+        raise RunError(f"{op.type} takes one number in blob {op.inputs[index]!r}, not {value.shape}")
+    return value.reshape(-1)
 
 
 def _adagrad(op: OpView) -> Update:
@@ -143,34 +152,59 @@ def _wngrad(op: OpView) -> Update:
     def update(tables: Sequence[Array], ids: Array, operands: Sequence[Any]) -> None:
         table = as_rows(tables[0])
         lr, grads = _first(op, operands, 4), _gradient(op, operands[3], ids, table)
-        if tables[1].size != 1:
-            raise RunError(f"{op.type} takes one number in blob {op.inputs[1]!r}, not {tables[1].shape}")
+        sequence = _one(op, tables[1], 1)
         if ids.size:
-            kernels.compiled(kernels.wngrad)(ids, grads, table, tables[1].reshape(-1), lr, epsilon)
+            kernels.compiled(kernels.wngrad)(ids, grads, table, sequence, lr, epsilon)
 
     return update
 
 
-_ADAGRAD: Final = Kind(_adagrad, (0, 1), (0, 1), ids=2, counts=(5,))
-_ADAM: Final = Kind(_adam, (0, 1, 2), (0, 1, 2), ids=3, counts=(7,))
+def _storm(op: OpView) -> Update:
+    momentum, beta = _number(op, "momentum", 10.0), _number(op, "beta", 0.1)
+
+    def update(tables: Sequence[Array], ids: Array, operands: Sequence[Any]) -> None:
+        table = as_rows(tables[0])
+        moment, squares = _state(op, tables[1], table, table.shape[1]), _one(op, tables[2], 2)
+        lr, grads = _first(op, operands, 5), _gradient(op, operands[3], ids, table)
+        kernels.compiled(kernels.storm)(ids, grads, table, moment, squares, lr, momentum, beta)
+
+    return update
+
+
+def _adadelta(op: OpView) -> Update:
+    epsilon, decay = _number(op, "epsilon", 1e-5), _number(op, "decay", 0.95)
+
+    def update(tables: Sequence[Array], ids: Array, operands: Sequence[Any]) -> None:
+        table = as_rows(tables[0])
+        moment, delta = (_state(op, state, table, table.shape[1]) for state in tables[1:])
+        lr, grads = _first(op, operands, 5), _gradient(op, operands[4], ids, table)
+        kernels.compiled(kernels.adadelta)(ids, grads, table, moment, delta, lr, epsilon, decay)
+
+    return update
+
+
+_ADAGRAD: Final = Kind(_adagrad, (0, 1), (0, 1), ids=2, counts=(5,), plain={"decay": 1, "counter_halflife": -1})
+_ADAM: Final = Kind(_adam, (0, 1, 2), (0, 1, 2), ids=3, counts=(7,), plain={"enableRAdam": 0})
 KINDS: Final[Mapping[str, Kind]] = {
     "RowWiseSparseAdagrad": _ADAGRAD,
     "RowWiseSparseAdam": _ADAM,
     "ScatterWeightedSum": Kind(_weighted, (0,), (0,), ids=2, counts=None),
+    "SparseAdadelta": Kind(_adadelta, (0, 1, 2), (0, 1, 2), ids=3, counts=(6,)),
     "SparseAdagrad": _ADAGRAD,
     "SparseAdam": _ADAM,
     "SparseFtrl": Kind(_ftrl, (0, 1), (0, 1), ids=2, counts=(4, 5)),
     "SparseMomentumSGDUpdate": Kind(_momentum, (1, 3), (1, 2), ids=4, counts=(5,)),
+    "SparseStorm": Kind(_storm, (0, 1, 2), (0, 1, 2), ids=4, counts=(6,)),
     "SparseWngrad": Kind(_wngrad, (0, 1), (0, 1), ids=2, counts=(5,)),
 }
-# Arguments with which an operator computes something else.
-_OTHERS: Final = ("counter_halflife", "decay", "enableRAdam")
 
 
 def kind_of(op: OpView) -> Kind | None:
     """Return how an operator updates rows of tables in place; None if it does not, or not as any loop here does."""
     kind = KINDS.get(op.type)
-    if kind is None or op.proto.domain or any(name in op.args for name in _OTHERS):
+    if kind is None or op.proto.domain:
+        return None
+    if any((arg.i or arg.f) != kind.plain[arg.name] for arg in op.proto.arg if arg.name in kind.plain):
         return None
     count = len(op.inputs)  # of a sum: the table, its weight, ids, then rows and a weight
     fits = count in kind.counts if kind.counts is not None else count >= 5 and count % 2 == 1
@@ -192,12 +226,8 @@ def row_updater(op: OpView, kind: Kind) -> Callable[[Sequence[Any]], tuple[Array
         if not isinstance(ids, np.ndarray) or ids.dtype not in IDS:
             found = ids.dtype.name if isinstance(ids, np.ndarray) else "an object"
             raise RunError(f"ids must be int32 or int64, not {found}")
-        flat = np.ascontiguousarray(ids).reshape(-1)
         found = [operands[index] for index in tables]
-        if not kernels.compiled(kernels.are_rows)(flat, len(found[0])):
-            wrong = flat.min() if flat.min() < 0 else flat.max()
-            raise RunError(f"id {wrong} of blob {op.inputs[at]!r} must be one of {len(found[0])} rows")
-        first = update(found, flat, operands)
+        first = update(found, require_rows(op, at, ids, len(found[0])), operands)
         return () if first is None else (first,)
 
     return run

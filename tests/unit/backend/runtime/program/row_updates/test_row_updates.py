@@ -37,6 +37,13 @@ UPDATES: dict[str, OperatorDef] = {
     "SparseFtrl": operator("SparseFtrl", ["table", "nz", "ids", "g"], ["table", "nz"], lambda1=0.2),
     "alpha": operator("SparseFtrl", ["table", "nz", "ids", "g", "half"], ["table", "nz"]),
     "SparseWngrad": operator("SparseWngrad", ["table", "half", "ids", "g", "lr"], ["table", "half"]),
+    "SparseStorm": operator("SparseStorm", ["table", "m", "half", "g", "ids", "lr"], ["table", "m", "half"], beta=0.2),
+    "SparseAdadelta": operator(
+        "SparseAdadelta", ["table", "m", "n", "ids", "g", "lr"], ["table", "m", "n"], decay=0.9
+    ),
+    "no rectification": operator(
+        "SparseAdam", ["table", "m", "n", "ids", "g", "lr", "t"], ["table", "m", "n"], enableRAdam=0
+    ),
     "one": operator("ScatterWeightedSum", ["table", "one", "ids", "g", "lr"], ["table"]),
     "half": operator("ScatterWeightedSum", ["table", "half", "ids", "g", "lr", "g", "half"], ["table"]),
 }  # fmt: skip
@@ -212,3 +219,26 @@ def test_a_state_may_have_other_dims() -> None:
         workspace.run_net("step")
         found.append([np.asarray(workspace.fetch(name)).ravel() for name in ("table", "nz")])
     np.testing.assert_array_equal(*map(np.concatenate, found))
+
+
+@pytest.mark.usefixtures("loops")
+@pytest.mark.parametrize("dims", [(COUNT,), (3, 4)])
+@pytest.mark.parametrize("table", ["table", "r"])
+def test_loops_alone_run_a_net_of_lookups_and_updates(
+    table: str, dims: tuple[int, ...], onnxruntime_only: Callable[[], None]
+) -> None:
+    update = operator("SparseAdagrad", ["table", "m", "ids", "factors", "lr"], ["table", "m"])
+    net = NetDef(name="step", op=[operator("Gather", [table, "ids"], ["rows"]), update])
+    ours = made(net, INDEX.reshape(dims))
+    ours.run_net("step", 3)
+    assert ours.conversions() == 0
+    onnxruntime_only()
+    theirs = made(net, INDEX.reshape(dims))
+    theirs.run_net("step", 3)
+    expected, found = blobs(theirs), blobs(ours)
+    assert expected.keys() == found.keys()
+    for blob, value in expected.items():
+        np.testing.assert_allclose(found[blob], value, rtol=2e-5, atol=1e-6, err_msg=blob)
+    ours.feed("ids", np.array([0, -1], np.int64))
+    with pytest.raises(RunError, match=r"step\[0\] Gather: id -1 of blob 'ids' must be one of 600 rows"):
+        ours.run_net("step")
