@@ -1,4 +1,4 @@
-"""Optimizers on rows of tables: a step in this project's Workspace, over the same step in real Caffe2.
+"""Optimizers on rows of tables: a step in this project's Workspace, in real Caffe2, and in PyTorch where it has one.
 
 A step looks 500 rows of 32 floats up and updates them, in tables of 1,000, 100,000 and 1,000,000 rows; their ids are
 distinct, or drawn by Zipf's law, as words and products are. Printed are microseconds of a step, medians of turns, and
@@ -8,6 +8,7 @@ ratios of these. The tables of 1,000 rows are compared after one step.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import sys
 import tempfile
 from pathlib import Path
@@ -28,17 +29,24 @@ STEPS: Final = 200
 RTOL, ATOL = 1e-4, 1e-5
 # The update of each optimizer: m and n have the table's shape, r a number and nz two for each row or element.
 UPDATES: Final[dict[str, OperatorDef]] = {
-    "SGD": operator("ScatterWeightedSum", ["table", "one", "ids", "g", "lr"], ["table"]),
+    "SGD": operator("ScatterWeightedSum", ["table", "one", "ids", "grad", "lr"], ["table"]),
     "SparseMomentumSGDUpdate": operator(
-        "SparseMomentumSGDUpdate", ["g", "m", "lr", "table", "ids"], ["step", "m", "table"], momentum=0.9
+        "SparseMomentumSGDUpdate", ["grad", "m", "lr", "table", "ids"], ["step", "m", "table"], momentum=0.9
     ),
-    "SparseAdagrad": operator("SparseAdagrad", ["table", "m", "ids", "g", "lr"], ["table", "m"]),
-    "RowWiseSparseAdagrad": operator("RowWiseSparseAdagrad", ["table", "r", "ids", "g", "lr"], ["table", "r"]),
-    "SparseAdam": operator("SparseAdam", ["table", "m", "n", "ids", "g", "lr", "t"], ["table", "m", "n"]),
-    "RowWiseSparseAdam": operator("RowWiseSparseAdam", ["table", "m", "r", "ids", "g", "lr", "t"], ["table", "m", "r"]),
-    "SparseFtrl": operator("SparseFtrl", ["table", "nz", "ids", "g"], ["table", "nz"]),
-    "SparseWngrad": operator("SparseWngrad", ["table", "one", "ids", "g", "lr"], ["table", "one"]),
+    "SparseAdagrad": operator("SparseAdagrad", ["table", "m", "ids", "grad", "lr"], ["table", "m"]),
+    "RowWiseSparseAdagrad": operator("RowWiseSparseAdagrad", ["table", "r", "ids", "grad", "lr"], ["table", "r"]),
+    "SparseAdam": operator("SparseAdam", ["table", "m", "n", "ids", "grad", "lr", "t"], ["table", "m", "n"]),
+    "RowWiseSparseAdam": operator(
+        "RowWiseSparseAdam", ["table", "m", "r", "ids", "grad", "lr", "t"], ["table", "m", "r"]
+    ),
+    "SparseAdadelta": operator("SparseAdadelta", ["table", "m", "n", "ids", "grad", "lr"], ["table", "m", "n"]),
+    "SparseStorm": operator("SparseStorm", ["table", "m", "one", "grad", "ids", "lr"], ["table", "m", "one"]),
+    "SparseFtrl": operator("SparseFtrl", ["table", "nz", "ids", "grad"], ["table", "nz"]),
+    "SparseWngrad": operator("SparseWngrad", ["table", "one", "ids", "grad", "lr"], ["table", "one"]),
 }  # fmt: skip
+
+# The optimizers that PyTorch has for gradients of rows, by their names in ``torch_step``.
+IN_TORCH: Final = {"SGD": "sgd", "SparseAdagrad": "adagrad", "SparseAdam": "adam"}
 
 
 def workload(optimizer: str, rows: int, *, zipf: bool) -> Workload:
@@ -56,7 +64,7 @@ def workload(optimizer: str, rows: int, *, zipf: bool) -> Workload:
         next(op for op in init if op.output[0] == "one").arg[1].f = 1.0
     ids = random.choice(rows, TOUCHED, replace=False)
     feed: Arrays = {"ids": np.minimum(random.zipf(1.2, TOUCHED), rows) - 1 if zipf else ids}
-    feed["g"] = random.standard_normal((TOUCHED, WIDTH)).astype(np.float32)
+    feed["grad"] = random.standard_normal((TOUCHED, WIDTH)).astype(np.float32)
     counter = [operator("Iter", ["t"], ["t"])] if "t" in update.input else []
     if counter:
         feed["t"] = np.zeros(1, np.int64)
@@ -84,16 +92,24 @@ def main() -> int:
                 workload(name, rows, zipf=zipf).write(folder)
                 calls = ["1", str(STEPS)]
                 files = [folder / "feed.npz", folder / "caffe2.npz"]
-                commands = {
+                commands: dict[str, list[str | Path]] = {
                     "workspace": ours("train.py", "--workspace", folder, *calls, "1"),
                     "caffe2": [python, HERE / "_caffe2_calls.py", folder, *files, *calls],
                 }
+                if name in IN_TORCH and importlib.util.find_spec("torch"):
+                    commands["torch"] = ours(
+                        "train.py", "--torch", folder, str(STEPS), "1", f"embedding {IN_TORCH[name]} {rows}"
+                    )
                 clock = "processor" if options.processor_time else "seconds"
                 seconds = take_turns(commands, options.repeats, 1, clock=clock)
-                own, theirs = (Spread.of([s / STEPS * 1e6 for s in figures]).median for figures in seconds.values())
-                over = ratio(seconds["workspace"], seconds["caffe2"])
+                micro = {key: Spread.of([s / STEPS * 1e6 for s in found]).median for key, found in seconds.items()}
                 label = f"{name:<24} {rows:>9,} rows, {'Zipf' if zipf else 'distinct':<8}"
-                print(f"{label} {own:8.1f} us   caffe2 {theirs:8.1f} us   {over:5.2f} x", flush=True)
+                others = "".join(
+                    f"   {key} {micro[key]:8.1f} us   {ratio(seconds['workspace'], found):5.2f} x"
+                    for key, found in seconds.items()
+                    if key != "workspace"
+                )
+                print(f"{label} {micro['workspace']:8.1f} us{others}", flush=True)
                 agreed &= _agrees(folder, label)
     return int(not agreed)
 

@@ -171,8 +171,8 @@ def torch_step(name: str, feed: Mapping[str, Any], device: str = "cpu") -> Calla
         _, kind, rows = name.split()
         table = nn.Parameter(torch.rand(int(rows) if rows.isdigit() else 500_000, WIDTH, device=device))
         ids, grad = torch.from_numpy(feed["ids"]).to(device), torch.from_numpy(feed["grad"]).to(device)
-        make = torch.optim.SGD if kind == "sgd" else torch.optim.Adagrad
-        optimizer = make([table], lr=1e-3)
+        makers = {"sgd": torch.optim.SGD, "adagrad": torch.optim.Adagrad, "adam": torch.optim.SparseAdam}
+        optimizer = makers[kind]([table], lr=1e-3)
 
         def sparse_step() -> None:
             optimizer.zero_grad()

@@ -1,8 +1,8 @@
 """Lookups in tables and optimizers on their rows, as loops: a repeated id sees the row as the one before it left it.
 
 They are compiled by numba, once for a machine, and are ordinary Python without it. Tables are [R, W], moments of rows
-[R], gradients [K, W] and ids [K]; all numbers are float32, in Caffe2's order of operations; where all elements of a row
-are added to one number, several at once, as Caffe2's kernels do. Segments are given by int32 lengths [S], and what
+[R, 1], gradients [K, W] and ids [K]; all numbers are float32, in Caffe2's order of operations; where all elements of a
+row are added to one number, several at once, as Caffe2's kernels do. Segments are given by int32 lengths [S], and what
 belongs to a segment is [S, W]; weights are [K], or of one element that all rows have.
 
 An id is read once, before the row: else it would be read again after each write, which might have changed it.
@@ -195,8 +195,8 @@ def row_adagrad(ids: Any, grads: Any, table: Any, moment: Any, lr: Any, epsilon:
         for j in range(width):
             grad = table[i, j] * decay + grads[k, j] if decay != 0 else grads[k, j]
             total += grad * grad
-        moment[i] += total / np.float32(width)
-        rate = lr / (np.sqrt(moment[i]) + epsilon)
+        moment[i, 0] += total / np.float32(width)
+        rate = lr / (np.sqrt(moment[i, 0]) + epsilon)
         for j in range(width):
             grad = table[i, j] * decay + grads[k, j] if decay != 0 else grads[k, j]
             table[i, j] += grad * rate
@@ -227,8 +227,8 @@ def row_adam(
         total = np.float32(0)
         for j in range(width):
             total += grads[k, j] * grads[k, j]
-        moment2[i] = moment2[i] * beta2 + total / np.float32(width) * (one - beta2)
-        divisor = np.sqrt(moment2[i]) + epsilon
+        moment2[i, 0] = moment2[i, 0] * beta2 + total / np.float32(width) * (one - beta2)
+        divisor = np.sqrt(moment2[i, 0]) + epsilon
         for j in range(width):
             moment1[i, j] = moment1[i, j] * beta1 + grads[k, j] * (one - beta1)
             table[i, j] += moment1[i, j] * rate / divisor

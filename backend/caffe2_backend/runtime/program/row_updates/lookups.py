@@ -18,7 +18,8 @@ from caffe2_bridge.netdef.views import OpView
 _ONE: Final = np.ones(1, np.float32)
 # The element types that ids may have.
 IDS: Final = (np.dtype(np.int32), np.dtype(np.int64))
-_FLOAT, _INT32, _UINT8 = (np.dtype(np.float32),), (np.dtype(np.int32),), (np.dtype(np.uint8),)
+FLOAT: Final = np.dtype(np.float32)
+_FLOAT, _INT32, _UINT8 = (FLOAT,), (np.dtype(np.int32),), (np.dtype(np.uint8),)
 # The bytes of scale and bias at the end of fused rows, by the bits of a code.
 _TAILS: Final = {8: 8, 4: 4, 2: 4}
 

@@ -21,7 +21,7 @@ from caffe2_backend.runtime.program.interface import NetInterface
 from caffe2_backend.runtime.program.operand_checks import OperandChecks
 from caffe2_backend.runtime.program.origin import Origin
 from caffe2_backend.runtime.program.program import Program
-from caffe2_backend.runtime.program.row_updates.lookups import takes
+from caffe2_backend.runtime.program.row_updates.lookups import FLOAT, takes
 from caffe2_backend.runtime.program.row_updates.parts import Loop, Parts
 from caffe2_backend.runtime.program.row_updates.updatable import Kind
 from caffe2_backend.runtime.sessions.session_options import SessionOptions
@@ -32,7 +32,6 @@ from caffe2_bridge.netdef.views import NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
 _NOTHING: Final = Results({})
-_FLOAT: Final = np.dtype(np.float32)
 
 
 class RowUpdateProgram:
@@ -155,7 +154,7 @@ class RowUpdateProgram:
         """Whether the loops take the tables and the operands of lookups."""
         for name in self._tables:
             value = given[name]
-            if not isinstance(value, np.ndarray) or value.dtype != _FLOAT or not value.ndim or not value.size:
+            if not isinstance(value, np.ndarray) or value.dtype != FLOAT or not value.ndim or not value.size:
                 return False
         return all(takes(form, list(map(given.get, op.inputs))) for op, form in self._first)
 

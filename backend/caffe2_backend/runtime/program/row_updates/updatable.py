@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from caffe2_backend.runtime.program.row_updates import kernels
-from caffe2_backend.runtime.program.row_updates.lookups import IDS, as_rows, require_rows
+from caffe2_backend.runtime.program.row_updates.lookups import FLOAT, IDS, as_rows, require_rows
 from caffe2_backend.runtime.values import Array
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.netdef.views import OpView
@@ -52,7 +52,9 @@ def _first(op: OpView, operands: Sequence[Any], index: int) -> np.float32:
 def _gradient(op: OpView, value: Any, ids: Array, table: Array) -> Array:
     """Return gradients with one row per id. Raises RunError if they do not fit."""
     width = table.shape[1]
-    if not isinstance(value, np.ndarray) or value.dtype != np.float32 or value.size != ids.size * width:
+    if type(value) is np.ndarray and value.shape == (ids.size, width) and value.dtype == FLOAT and value.flags.carray:
+        return value
+    if not isinstance(value, np.ndarray) or value.dtype != FLOAT or value.size != ids.size * width:
         found = f"{value.dtype.name} {value.shape}" if isinstance(value, np.ndarray) else "an object"
         raise RunError(f"{op.type} takes gradients of {ids.size} rows of float, not {found}")
     return np.ascontiguousarray(value).reshape(ids.size, width)
@@ -62,7 +64,7 @@ def _state(op: OpView, value: Array, table: Array, width: int) -> Array:
     """Return a state with ``width`` elements for each row of a table. Raises RunError if it has others."""
     if value.size != len(table) * width:
         raise RunError(f"{op.type} takes a state of {len(table)} rows of {width} elements, not of {value.shape}")
-    return value.reshape(len(table), width)
+    return value if value.shape == (len(table), width) else value.reshape(len(table), width)
 
 
 def _one(op: OpView, value: Array, index: int) -> Array:
@@ -75,13 +77,13 @@ def _one(op: OpView, value: Array, index: int) -> Array:
 def _adagrad(op: OpView) -> Update:
     epsilon, decay = _number(op, "epsilon", 1e-5), _number(op, "weight_decay", 0.0)
     by_row = op.type == "RowWiseSparseAdagrad"
+    kernel = kernels.row_adagrad if by_row else kernels.adagrad
 
     def update(tables: Sequence[Array], ids: Array, operands: Sequence[Any]) -> None:
         table = as_rows(tables[0])
         moment = _state(op, tables[1], table, 1 if by_row else table.shape[1])
         lr, grads = _first(op, operands, 4), _gradient(op, operands[3], ids, table)
-        kernel, state = (kernels.row_adagrad, moment[:, 0]) if by_row else (kernels.adagrad, moment)
-        kernels.compiled(kernel)(ids, grads, table, state, lr, epsilon, decay)
+        kernels.compiled(kernel)(ids, grads, table, moment, lr, epsilon, decay)
 
     return update
 
@@ -90,6 +92,7 @@ def _adam(op: OpView) -> Update:
     beta1, beta2 = op.args.number("beta1", default=0.9), op.args.number("beta2", default=0.999)
     rest = np.float32(beta1), np.float32(beta2), _number(op, "epsilon", 1e-5)
     by_row = op.type == "RowWiseSparseAdam"
+    kernel = kernels.row_adam if by_row else kernels.adam
 
     def update(tables: Sequence[Array], ids: Array, operands: Sequence[Any]) -> None:
         table = as_rows(tables[0])
@@ -98,8 +101,7 @@ def _adam(op: OpView) -> Update:
         grads = _gradient(op, operands[4], ids, table)
         step = int(_element(op, operands, 6)) + 1
         rate = _first(op, operands, 5) * np.float32(np.sqrt(1 - beta2**step) / (1 - beta1**step))
-        kernel, second = (kernels.row_adam, moment[:, 0]) if by_row else (kernels.adam, moment)
-        kernels.compiled(kernel)(ids, grads, table, first, second, rate, *rest)
+        kernels.compiled(kernel)(ids, grads, table, first, moment, rate, *rest)
 
     return update
 
