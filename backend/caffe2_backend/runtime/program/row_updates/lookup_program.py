@@ -53,7 +53,10 @@ class LookupProgram:
         self.name = NetView(net).name
         self._whole = Program(net, CPU, options, init=init, state=False, origin=origin, feeds=feeds)
         self._is_whole = False
-        self._loops = [(Loop.of(*lookup), lookup[1]) for lookup in lookups]
+        self._loops = [
+            (Loop.of(op, form), [need for need in form.needs if op.inputs[need.operand] not in init.parameters])
+            for op, form in lookups
+        ]
         self._init = init
         made = {name for op, _ in lookups for name in op.outputs}
         tables = {op.inputs[form.table or 0] for op, form in lookups}
@@ -110,9 +113,9 @@ class LookupProgram:
 
     def _look_up(self, values: dict[str, Value]) -> dict[str, Any] | None:
         """Return values and what is looked up; None for operands that the loops do not take."""
-        for loop, form in self._loops:
-            operands = [values.get(name) for name in loop.inputs]
-            if not takes(form, operands):
+        for loop, needs in self._loops:
+            operands = list(map(values.get, loop.inputs))
+            if not takes(needs, operands):
                 return None
             try:
                 values.update(zip(loop.op.outputs, loop.run(operands), strict=True))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from math import prod
@@ -27,13 +27,15 @@ _TAILS: Final = {8: 8, 4: 4, 2: 4}
 class Need(NamedTuple):
     """What loops take as an operand, of which this has the index: the element types, and whether it is a vector.
 
-    ``tail``: the bytes of scale and bias at the end of fused rows, if it is a table of these.
+    ``tail``: the bytes of scale and bias at the end of fused rows, if it is a table of these. ``is_table``: whether it
+    is a table, which is not copied.
     """
 
     operand: int
     dtypes: tuple[np.dtype[Any], ...]
     is_vector: bool = False
     tail: int = 0
+    is_table: bool = False
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class Form:
         found = [Need(index, dtypes, self.lengths is not None) for index, dtypes in vectors if index is not None]
         if self.table is not None:
             dtypes = _FLOAT if self.bits == 32 else _UINT8
-            found.append(Need(self.table, dtypes, tail=_TAILS.get(self.bits, 0)))
+            found.append(Need(self.table, dtypes, tail=_TAILS.get(self.bits, 0), is_table=True))
         if self.grads is not None:
             found.append(Need(self.grads, _FLOAT))
         return tuple(found)
@@ -97,12 +99,12 @@ def form_of(op: OpView, forms: Mapping[str, Form]) -> Form | None:
     return form if (len(op.inputs), len(op.outputs)) == (last + 1, outputs) else None
 
 
-def takes(form: Form, operands: Sequence[Any], *, partly: bool = False) -> bool:
+def takes(needs: Iterable[Need], operands: Sequence[Any], *, partly: bool = False) -> bool:
     """Whether the loops take these operands: vectors of their element types, gradients, and tables without a copy.
 
     ``partly``: whether an operand may be None, of which nothing is known.
     """
-    for at, dtypes, is_vector, tail in form.needs:
+    for at, dtypes, is_vector, tail, is_table in needs:
         value = operands[at]
         if value is None and partly:
             continue
@@ -110,8 +112,9 @@ def takes(form: Form, operands: Sequence[Any], *, partly: bool = False) -> bool:
             return False
         if value.ndim != 1 if is_vector else not value.ndim or (tail and (value.ndim != 2 or value.shape[1] <= tail)):
             return False
-    table = None if form.table is None else operands[form.table]
-    return table is None or table.flags.carray
+        if is_table and not value.flags.carray:
+            return False
+    return True
 
 
 def looker(op: OpView, form: Form) -> Callable[[Sequence[Array]], tuple[Array, ...]]:
@@ -197,12 +200,12 @@ def spreader(op: OpView, form: Form) -> Callable[[Sequence[Any]], tuple[Array, .
 
     It raises RunError for other operands than ``takes``, and sizes that do not fit.
     """
-    at_lengths, at_weights, at_grads, at_table = form.lengths, form.weights, form.grads, form.table
+    needs, at_lengths, at_weights, at_grads, at_table = form.needs, form.lengths, form.weights, form.grads, form.table
     assert at_lengths is not None
     assert at_grads is not None
 
     def run(operands: Sequence[Any]) -> tuple[Array, ...]:
-        if not takes(form, operands):
+        if not takes(needs, operands):
             raise RunError(f"{op.type} takes float gradients, int32 lengths and ids of int32 or int64, as vectors")
         ids, lengths, grads = operands[form.ids], as_plain(operands[at_lengths]), operands[at_grads]
         weights = _ONE if at_weights is None else as_plain(operands[at_weights])

@@ -133,7 +133,7 @@ def _lookups(
 def _fits(form: Form, op: OpView, init: InitNet) -> bool:
     """Whether loops take the operands of a lookup that are parameters."""
     found = [init.parameters.get(name) for name in op.inputs]
-    return takes(form, [parameter and _without_rows(parameter) for parameter in found], partly=True)
+    return takes(form.needs, [parameter and _without_rows(parameter) for parameter in found], partly=True)
 
 
 def _without_rows(parameter: Parameter) -> Array | Parameter:

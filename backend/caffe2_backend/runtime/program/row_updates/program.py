@@ -156,7 +156,7 @@ class RowUpdateProgram:
             value = given[name]
             if not isinstance(value, np.ndarray) or value.dtype != FLOAT or not value.ndim or not value.size:
                 return False
-        return all(takes(form, list(map(given.get, op.inputs))) for op, form in self._first)
+        return all(takes(form.needs, list(map(given.get, op.inputs))) for op, form in self._first)
 
     def _run(self, loop: Loop, blobs: dict[str, Value], made: dict[str, Tensor]) -> None:
         """Run one loop on blobs, and put what it outputs there and into ``made``; tables are updated in place."""
