@@ -13,6 +13,7 @@ from caffe2_backend.runtime.host.objects.stat_registry import GLOBAL_STATISTICS
 from caffe2_backend.runtime.placement.automatic import PlacedProgram
 from caffe2_backend.runtime.placement.make import Runnable
 from caffe2_backend.runtime.placement.report import Placement
+from caffe2_backend.runtime.program.origin import Origin
 from caffe2_backend.runtime.values import DeviceTensor, NoBlobError, Value
 from caffe2_bridge.diagnostics import BridgeError, ConversionError, Location, RunError
 from caffe2_bridge.netdef.views import OpView
@@ -111,12 +112,7 @@ class TensorStage:
 
     def _named(self, failure: RunError, op: OpView) -> RunError:
         """Return the error of an operator, with its location and inputs."""
-        if failure.operator is not None:
-            return failure
-        here = Location(self._location.net, op.index, op.type, op.name, self._location.path)
-        named = RunError(f"{here} (inputs: {', '.join(op.inputs)}): {failure}")
-        named.operator = op.index
-        return named
+        return failure if failure.operator is not None else Origin(self._location).failure(op, str(failure))
 
     def _without_overwritten(self, results: Results, given: Mapping[str, Value], blobs: Blobs) -> Results:
         """Return the results without states that were fed, or written by a net that does not read them, during the run.
