@@ -11,7 +11,7 @@ from statistics import median
 import click
 import onnxruntime
 
-from onnx_models.judge import ABSENT, COLUMNS, EQUAL, Outcome, judge
+from onnx_models.judge import ABSENT, COLUMNS, EQUAL, RANDOM, Outcome, judge
 
 
 @click.command()
@@ -21,8 +21,9 @@ from onnx_models.judge import ABSENT, COLUMNS, EQUAL, Outcome, judge
 def main(folder: Path, only: str, as_json: bool) -> None:
     """Import every .onnx file below DIR with Caffe2's operators alone and with ONNX's carried, and run it.
 
-    Inputs are generated. Each result is compared with onnxruntime's on the file itself: that of this project's runtime
-    in both modes, and of real Caffe2 where it is installed. The exit status is 1 where a result differs.
+    Inputs are generated. Each result, that of this project's runtime in both modes and of real Caffe2 where it is
+    installed, is compared with onnxruntime's on the file itself; where it differs, also with onnxruntime's without
+    optimizations, and that of ONNX's reference implementation. The exit status is 1 where a result differs from all.
     """
     paths = [path for path in sorted(folder.rglob("*.onnx")) if only in str(path.relative_to(folder))]
     if not paths:
@@ -45,14 +46,15 @@ def _print(outcomes: list[Outcome]) -> None:
         click.echo(f"{outcome.name:{width}}  {outcome.nodes:5}  " + "  ".join(f"{word:8}" for word in words).rstrip())
     for outcome in outcomes:
         for column, text in outcome.columns.items():
-            if text not in (EQUAL, ABSENT):
+            if text not in (EQUAL, RANDOM, ABSENT):
                 click.echo(f"{outcome.name}: {column}: {text}")
     refused = sum((Counter(outcome.refused) for outcome in outcomes), Counter[str]())
     if refused:
         click.echo("refused: " + ", ".join(f"{op_type} {count}" for op_type, count in refused.most_common()))
     for column in COLUMNS:
         texts = [outcome.columns[column] for outcome in outcomes]
-        click.echo(f"{column}: {texts.count(EQUAL)} of {sum(text != ABSENT for text in texts)} equal")
+        line = f"{column}: {texts.count(EQUAL)} of {sum(text != ABSENT for text in texts)} equal"
+        click.echo(line + (f", {texts.count(RANDOM)} random" if RANDOM in texts else ""))
     _print_sizes([outcome for outcome in outcomes if "strict" in outcome.operators])
 
 

@@ -1,9 +1,9 @@
-"""One model: what becomes of it in both modes, compared with onnxruntime on the model itself."""
+"""One model: what becomes of it in both modes, compared with implementations of ONNX on the model itself."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -16,13 +16,14 @@ from onnx_suite.strict import as_bits, as_numbers
 
 from caffe2_backend import Predictor, to_netdef
 from caffe2_backend.admission import load_proto
-from caffe2_backend.runtime.sessions.onnx_session import OnnxSession
 from caffe2_bridge.diagnostics import BridgeError, ConversionError
 from caffe2_bridge.model import Model
 from caffe2_bridge.netdef.nested import operators_in
-from onnx_models.inputs import Feed, NoInputsError, feeds
+from onnx_models.inputs import Feed, NoInputsError
+from onnx_models.witnesses import Results, Witnesses
 
 EQUAL: Final = "equal"
+RANDOM: Final = "random"  # onnxruntime gives other numbers in each run: of one type and shape
 ABSENT: Final = "-"
 _RELATIVE: Final = 1e-3
 _OF_THE_LARGEST: Final = 1e-5  # differences below this part of an output's largest element are no differences
@@ -32,7 +33,7 @@ _HALF: Final = 4 * float(np.finfo(np.float16).eps)
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a model: by column "equal", "-" where it was not run, or what is wrong.
+    """What became of a model: by column "equal", "random", "-" where it was not run, or what is wrong.
 
     Attributes:
         name: its path below the folder.
@@ -58,10 +59,9 @@ def judge(path: Path, name: str) -> Outcome:
     """Import and run a model."""
     try:
         model = load_proto(path)
-        feed, expected = _original(path, model)
+        witnesses = Witnesses(path, model)
     except (BridgeError, NoInputsError, OSError) as error:
         return Outcome(name, 0, dict.fromkeys(COLUMNS, f"not run: {_first_line(error)}"))
-    names = [value.name for value in model.graph.output]
     columns = dict.fromkeys(COLUMNS, ABSENT)
     refused: Mapping[str, int] = {}
     operators, stored = {}, (0, 0)
@@ -73,18 +73,45 @@ def judge(path: Path, name: str) -> Outcome:
             columns[column] = f"refused: {_first_line(error)}"
             continue
         operators[column] = sum(1 for _ in operators_in(net.predict_net))
-        if foreign == "error":
-            stored = _stored(net), sum(map(_stored_bytes, model.graph.initializer))
-            feed = {name: as_bits(value) for name, value in feed.items()}
-            labels = _labels(model)
-            expected = [
-                _dense(value, labels[name]) if name in labels else value
-                for name, value in zip(names, expected, strict=True)
-            ]
-        columns[column] = _here(net, feed, names, expected)
-        if foreign == "error" and find_oracle() is not None:
-            columns["caffe2"] = _in_caffe2(net, feed, names, expected)
+        compared = _Comparison(model, witnesses, is_strict=foreign == "error")
+        if foreign == "carry":
+            columns[column] = _here(net, witnesses.feed, compared)
+            continue
+        stored = _stored(net), sum(map(_stored_bytes, model.graph.initializer))
+        feed = {name: as_bits(value) for name, value in witnesses.feed.items()}
+        columns[column] = _here(net, feed, compared)
+        if find_oracle() is not None:
+            columns["caffe2"] = _in_caffe2(net, feed, compared)
     return Outcome(name, len(model.graph.node), columns, refused, operators, stored)
+
+
+class _Comparison:
+    """Compares outputs with what implementations of ONNX give, which is dense for a strict net."""
+
+    def __init__(self, model: onnx.ModelProto, witnesses: Witnesses, *, is_strict: bool) -> None:
+        self._names = [value.name for value in model.graph.output]
+        self._witnesses = witnesses
+        self._labels = _labels(model) if is_strict else {}
+
+    def __call__(self, outputs: Mapping[str, Any]) -> str:
+        """Return "equal" where one implementation gives that, else how the outputs differ from onnxruntime's."""
+        if self._witnesses.is_random:
+            return self._differs(outputs, next(iter(self._witnesses)), _difference_of_types) or RANDOM
+        differences = []
+        for expected in self._witnesses:
+            differences.append(self._differs(outputs, expected, _difference))
+            if not differences[-1]:
+                return EQUAL
+        return differences[0]
+
+    def _differs(self, outputs: Mapping[str, Any], expected: Results, difference: Callable[[Any, Any], str]) -> str:
+        for name, value in zip(self._names, expected, strict=True):
+            if name not in outputs:
+                return f"differs: output {name!r} is missing"
+            wanted = _dense(value, self._labels[name]) if name in self._labels else value
+            if wrong := difference(wanted, outputs[name]):
+                return f"differs: {name!r}: {wrong}"
+        return ""
 
 
 def _labels(model: onnx.ModelProto) -> dict[str, Sequence[Any]]:
@@ -114,43 +141,31 @@ def _stored_bytes(tensor: onnx.TensorProto) -> int:
     return len(tensor.raw_data) or tensor.ByteSize()
 
 
-def _original(path: Path, model: onnx.ModelProto) -> tuple[Feed, Sequence[Any]]:
-    """Return inputs on which onnxruntime runs the model, and what it gives."""
-    session = OnnxSession(str(path), threads=1)
-    failure: Exception = NoInputsError("no inputs")
-    for feed in feeds(model):
-        try:
-            return feed, session.run_values(feed)
-        except BridgeError as error:
-            failure = error
-    raise failure
-
-
-def _here(net: Model, feed: Feed, names: Sequence[str], expected: Sequence[Any]) -> str:
+def _here(net: Model, feed: Feed, compared: _Comparison) -> str:
     try:
         outputs = Predictor(net).run(feed)
     except BridgeError as error:
         return f"fails: {_first_line(error)}"
-    return _compared(names, expected, outputs)
+    return compared(outputs)
 
 
-def _in_caffe2(net: Model, feed: Feed, names: Sequence[str], expected: Sequence[Any]) -> str:
+def _in_caffe2(net: Model, feed: Feed, compared: _Comparison) -> str:
     wanted = list(dict.fromkeys(net.predict_net.external_output))
     try:
         result = run_oracle([OracleRun(net.predict_net, feed, net.init_net, wanted)])[0]
     except (BridgeError, OracleError) as error:
         return f"fails: {_first_line(error)}"
-    return f"fails: {result.error.splitlines()[0]}" if result.error else _compared(names, expected, result.outputs)
+    return f"fails: {result.error.splitlines()[0]}" if result.error else compared(result.outputs)
 
 
-def _compared(names: Sequence[str], expected: Sequence[Any], outputs: Mapping[str, Any]) -> str:
-    for name, value in zip(names, expected, strict=True):
-        if name not in outputs:
-            return f"differs: output {name!r} is missing"
-        wrong = _difference(value, outputs[name])
-        if wrong:
-            return f"differs: {name!r}: {wrong}"
-    return EQUAL
+def _difference_of_types(expected: Any, output: Any) -> str:
+    """Return how the type or the shape of an output differs; nothing is compared in sequences."""
+    if isinstance(expected, list):
+        return ""
+    wanted, actual = np.asarray(expected), np.asarray(output)
+    if (wanted.dtype, wanted.shape) == (actual.dtype, actual.shape):
+        return ""
+    return f"expected {wanted.dtype}{list(wanted.shape)}, got {actual.dtype}{list(actual.shape)}"
 
 
 def _difference(expected: Any, output: Any) -> str:

@@ -14,13 +14,24 @@ from onnx_models.__main__ import main
 SUM = "g (float[N,3] x) => (float[N,3] y) { y = Add (x, x) }"
 CARRIED = "g (float[N,5,5] x) => (float[N] y) { y = Det (x) }"
 UNSIGNED = "g (uint32[N,3] x) => (uint32[N,3] y) { y = Add (x, x) }"
+NOISE = "g () => (float[3] y) { y = RandomNormal <shape = [3]> () }"
+# ONNX leaves the order open; onnxruntime's is another than that of ONNX's reference, and of Caffe2.
+UNSORTED = """g (float[3,4,5,6] x) => (float[3,3,5,6] y, int64[3,3,5,6] i) {
+  k = Constant <value = int64[1] {3}> () y, i = TopK <axis = -2, sorted = 0> (x, k) }"""
 TEXT = "g (string[N] x) => (string[N] y) { y = Identity (x) }"
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "deep").mkdir()
-    for name, text in (("sum", SUM), ("deep/carried", CARRIED), ("text", TEXT), ("unsigned", UNSIGNED)):
+    for name, text in (
+        ("sum", SUM),
+        ("deep/carried", CARRIED),
+        ("text", TEXT),
+        ("unsigned", UNSIGNED),
+        ("noise", NOISE),
+        ("unsorted", UNSORTED),
+    ):
         model = parser.parse_model(f'<ir_version: 10, opset_import: ["": 17]> {text}')
         (tmp_path / f"{name}.onnx").write_bytes(model.SerializeToString())
     (tmp_path / "broken.onnx").write_bytes(b"not a model")
@@ -33,6 +44,8 @@ def test_outcomes(folder: Path) -> None:
     columns = {outcome["name"]: outcome["columns"] for outcome in json.loads(result.output)}
     assert columns["sum.onnx"]["carried"] == columns["sum.onnx"]["strict"] == "equal"
     assert columns["unsigned.onnx"]["carried"] == columns["unsigned.onnx"]["strict"] == "equal"
+    assert columns["noise.onnx"]["carried"] == columns["noise.onnx"]["strict"] == "random"
+    assert columns["unsorted.onnx"]["carried"] == columns["unsorted.onnx"]["strict"] == "equal"
     assert columns["deep/carried.onnx"]["carried"] == "equal"
     assert columns["deep/carried.onnx"]["strict"].startswith("refused: ")
     assert columns["text.onnx"]["strict"].startswith("not run: input 'x' has no numbers")
