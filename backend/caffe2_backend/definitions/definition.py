@@ -64,6 +64,10 @@ class Definition(NodeReader, NodeEmitter):
         known = self._value(index).const_value
         return self.undefined() if known is None else known.numpy()
 
+    def is_known(self, index: int) -> bool:
+        """Whether the contents of an operand are known while importing."""
+        return self._value(index).const_value is not None
+
     def required(self, name: str) -> int:
         """Return an integer attribute; the node is undefined where it does not have that."""
         return self.integer(name, 0) if self.has(name) else self.undefined()

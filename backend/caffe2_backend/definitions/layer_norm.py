@@ -29,12 +29,14 @@ def layer_normalization(define: Definition) -> tuple[ir.Value, ...]:
 
 @family.defines("SkipSimplifiedLayerNormalization")
 def skip_simplified_layer_normalization(define: Definition) -> tuple[ir.Value, ...]:
-    """``SkipSimplifiedLayerNormalization(input, skip, gamma, bias; epsilon) -> output, -, inv_std, sum``."""
+    """``SkipSimplifiedLayerNormalization(input, skip, gamma, bias; epsilon) -> output, mean, inv_std, sum``.
+
+    The mean that is subtracted is 0.
+    """
     total = define.add(define("Add", define.input(0), define.input(1)), define.optional(3))
     y, inverse = root_mean_square(define, total, define.input(2), define.number("epsilon", 1e-5), [-1])
-    if define.wants(1):  # the mean, which is not computed
-        define.undefined()
-    return y, y, inverse, total
+    mean = define("Expand", define.const(0.0, ir.DataType.FLOAT), define("Shape", inverse))
+    return y, mean, inverse, total
 
 
 def root_mean_square(

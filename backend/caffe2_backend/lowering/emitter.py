@@ -29,6 +29,7 @@ _OUTPUT_TYPES: Final[dict[str, tuple[ir.DataType | None, ...]]] = {
     **dict.fromkeys(("ArgMax", "ArgMin", "Shape", "Size"), (INT64,)),
     "BooleanMask": (None, INT64),
     "Concat": (None, INT32),
+    "Dropout": (None, BOOL),
     "FloatToHalf": (FLOAT16,),
     **dict.fromkeys(("GaussianFill", "HalfToFloat", "UniformFill"), (FLOAT,)),
     "Reshape": (None, INT64),

@@ -69,32 +69,35 @@ def logical_not(op: Op) -> Value:
     return ~op.input(0)
 
 
-@family.converts("Identity", "Dropout", "OptionalGetElement")
+@family.converts("Identity", "OptionalGetElement")
 def identity(op: Op) -> tuple[Value, ...]:
-    """``Identity(X) -> Y``, ``OptionalGetElement(X) -> Y`` of a tensor: Copy.
+    """``Identity(X) -> Y``, ``OptionalGetElement(X) -> Y`` of a tensor: Copy."""
+    if not isinstance(op.operand(0).type, ir.TensorType):
+        op.unsupported("Caffe2 has no sequences and no optional values")
+    return (op.emit("Copy", op.input(0)),)
 
-    ``Dropout(X, ratio=0.5, training_mode=False) -> Y, mask``: Copy, and a mask of ones.
 
-    A model that was exported in training is refused. Where the mode is an input, UniformFill draws the mask: ONNX does
-    not define the random numbers.
+@family.converts("Dropout")
+def dropout(op: Op) -> tuple[Value, ...]:
+    """``Dropout(X, ratio=0.5, training_mode=False) -> Y, mask``: Copy, and a mask of ones; in training Dropout.
+
+    Where the mode or the ratio is computed, UniformFill draws the mask. ONNX does not define the random numbers.
     """
-    x = op.input(0)
-    if op.type != "Dropout":
-        if not isinstance(op.operand(0).type, ir.TensorType):
-            op.unsupported("Caffe2 has no sequences and no optional values")
-        return (op.emit("Copy", x),)
     op.args.ignore("seed", "ratio")
-    training = op.optional(2)
-    if training is not None and op.known(training) is None:
-        return _dropout(op, x, op.optional(1), training)
-    if training is not None and op.constant(training, "training_mode").any():
-        op.unsupported("Dropout with training_mode draws random numbers", "export the model in evaluation mode")
+    x, training = op.input(0), op.optional(2)
+    mode = None if training is None else op.known(training)
+    if training is not None and (mode is None or mode.any()):
+        ratio = 0.5 if not op.has_input(1) else op.known_number(op.input(1))
+        if mode is None or ratio is None:
+            return _drawn(op, x, op.optional(1), training)
+        op.note("the model was exported in training: Dropout draws random numbers")
+        return op.emit("Dropout", op.require(x, FLOAT), outputs=2, ratio=float(ratio), is_test=0)
     if not op.wants(1):
         return (op.emit("Copy", x),)
     return op.emit("Copy", x), op.emit("ConstantFill", x, dtype=BOOL, value=1)
 
 
-def _dropout(op: Op, x: Value, ratio: Value | None, training: Value) -> tuple[Value, Value]:
+def _drawn(op: Op, x: Value, ratio: Value | None, training: Value) -> tuple[Value, Value]:
     """Return the elements with a random number of [0, 1) of at least the ratio, divided by 1 - ratio, and the mask."""
     op.require(x, FLOAT)
     half = op.const(0.5, FLOAT) if ratio is None else as_float(op, ratio)
@@ -159,14 +162,17 @@ def celu(op: Op) -> Value:
 
 @family.converts("Shrink")
 def shrink(op: Op) -> Value:
-    """``Shrink(X; bias=0, lambd=0.5) -> Y``: x + bias below -lambd, x - bias above lambd, else 0, with Where."""
+    """``Shrink(X; bias=0, lambd=0.5) -> Y``: x + bias below -lambd, x - bias above lambd, else 0, with Where.
+
+    Of integers that is computed in double, and truncated, where the bias or the bound is no integer.
+    """
     bias, bound = op.args.number("bias", default=0.0), op.args.number("lambd", default=0.5)
     x = computable(op, op.input(0))
     if x.dtype in (INT32, INT64) and (bias % 1 or bound % 1):
-        op.unsupported("bias and lambd must be integers where X is", code="dtype")
+        x = x.cast(DOUBLE)
     above, below = x > bound, x < -bound
     upper = op.emit("Where", above, x - bias, x - x)
-    return cast_back(op, op.emit("Where", below, x + bias, upper), op.input(0))
+    return op.emit("Where", below, x + bias, upper).cast(op.dtype(op.input(0)))
 
 
 @family.converts("Asinh")

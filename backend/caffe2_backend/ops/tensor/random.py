@@ -12,6 +12,8 @@ from caffe2_frontend.interop.types import FLOAT, FLOAT16
 
 family = Family("random")
 
+_LEAST: Final = 2.0**-24  # the distance of uniform numbers from 0 and 1, whose logarithms are infinite
+
 # By distribution Caffe2's operator, and its numbers: the names of ONNX, those of Caffe2, and the defaults.
 _FILLS: Final = {
     "Uniform": ("UniformFill", (("low", "min", 0.0), ("high", "max", 1.0))),
@@ -44,6 +46,21 @@ def bernoulli(op: Op) -> Value:
     x, dtype = as_float(op, op.input(0)), op.output_dtype(0)
     drawn = op.emit("UniformFill", x, min=0.0, max=1.0) < x
     return from_float(op, drawn.cast(FLOAT), dtype) if dtype == FLOAT16 else drawn.cast(dtype)
+
+
+@family.converts("Multinomial")
+def multinomial(op: Op) -> Value:
+    """``Multinomial(input; dtype=int32, sample_size=1) -> output``: ArgMax of logits with noise, [N, sample_size].
+
+    With -log(-log(u)) of uniform numbers added, each class is the largest as often as its logit says (Gumbel).
+    """
+    op.args.ignore("dtype", "seed")
+    logits, count = as_float(op, op.input(0)), op.args.integer("sample_size", default=1)
+    if count < 1:
+        op.unsupported(f"sample_size must be positive, not {count}", code="invalid-argument")
+    each = op.emit("Tile", op.emit("ExpandDims", logits, dims=[1]), tiles=count, axis=1)
+    noise = -op.emit("Log", -op.emit("Log", op.emit("UniformFill", each, min=_LEAST, max=1.0 - _LEAST)))
+    return op.emit("ArgMax", each + noise, axis=2, keepdims=0).cast(op.output_dtype(0))
 
 
 def _filled(op: Op, *like: Value, **args: Any) -> Value:

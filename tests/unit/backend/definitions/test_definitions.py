@@ -227,6 +227,13 @@ def test_all_outputs_of_a_skipped_normalization(random: RandomValues) -> None:
     check_here(model_of(inputs, "float[N,S,8] r, float[N,S,8] t", body), feeds(random, inputs))
 
 
+def test_all_outputs_of_a_skipped_simplified_normalization(random: RandomValues) -> None:
+    inputs = "float[N,S,8] y, float[N,S,8] v, float[8] b"
+    body = "r, m, i, t = com.microsoft.SkipSimplifiedLayerNormalization (y, v, b)"
+    outputs = "float[N,S,8] r, float[N,S,1] m, float[N,S,1] i, float[N,S,8] t"
+    check_here(model_of(inputs, outputs, body), feeds(random, inputs))
+
+
 def test_attention_with_a_past(random: RandomValues) -> None:
     inputs = "float[N,S,8] y, float[8,24] wa, float[24] ba, float[2,N,4,P,2] past"
     body = "r, present = com.microsoft.Attention <num_heads = 4, unidirectional = 1> (y, wa, ba, , past)"
@@ -255,10 +262,13 @@ def test_halves_that_may_not_see_the_future(random: RandomValues) -> None:
     np.testing.assert_allclose(value, OnnxSession(model.SerializeToString()).run_values(feed)[0], rtol=0.01, atol=0.01)
 
 
+@pytest.mark.parametrize("is_known", [True, False])
 @pytest.mark.parametrize(
     ("bits", "columns", "zero"), [(4, 32, ""), (4, 40, "bytes"), (4, 32, "floats"), (8, 32, "bytes")]
 )
-def test_products_with_packed_weights(bits: int, columns: int, zero: str, random: RandomValues) -> None:
+def test_products_with_packed_weights(
+    bits: int, columns: int, zero: str, random: RandomValues, *, is_known: bool
+) -> None:
     rows, block = 3, 16
     blocks, generator = -(-columns // block), random.generator
     sizes = {"w": (rows, blocks, block * bits // 8), "zero": (rows * -(-blocks * bits // 8),)}
@@ -268,9 +278,16 @@ def test_products_with_packed_weights(bits: int, columns: int, zero: str, random
         values["zero"] = generator.integers(0, 16, rows * blocks).astype(np.float32)
     names = "x, w, s" + (", zero" if zero else "")
     body = f"r = com.microsoft.MatMulNBits <K = {columns}, N = {rows}, bits = {bits}, block_size = {block}> ({names})"
-    model = model_of(f"float[A,{columns}] x", "float r", body)
-    model.graph.initializer.extend(numpy_helper.from_array(value, name) for name, value in values.items())
-    check_here(model, {"x": random.normal(2, columns)})
+    feed = {"x": random.normal(2, columns)}
+    if is_known:
+        model = model_of(f"float[A,{columns}] x", "float r", body)
+        model.graph.initializer.extend(numpy_helper.from_array(value, name) for name, value in values.items())
+    else:
+        feed |= values
+        kinds = {np.dtype(np.uint8): "uint8", np.dtype(np.float32): "float"}
+        given = [f"{kinds[value.dtype]}[{','.join(map(str, value.shape))}] {name}" for name, value in feed.items()]
+        model = model_of(", ".join(given), "float r", body)
+    check_here(model, feed)
 
 
 def test_embeddings(random: RandomValues) -> None:

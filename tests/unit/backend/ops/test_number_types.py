@@ -16,7 +16,10 @@ VALUES = [-3, 0, 5, -100]
 @pytest.mark.parametrize("kind", DTYPES)
 def test_here(kind: str) -> None:
     x = np.array(VALUES, DTYPES[kind])
-    for op_type, wanted in (("Abs", abs(x)), ("Sign", np.sign(x)), ("Relu", np.maximum(x, 0))):
+    shrunk = np.where(x < -2.5, x + 1.5, np.where(x > 2.5, x - 1.5, 0)).astype(x.dtype)
+    for op_type, wanted in (
+        ("Abs", abs(x)), ("Sign", np.sign(x)), ("Relu", np.maximum(x, 0)), ("Shrink<bias = 1.5, lambd = 2.5>", shrunk),
+    ):  # fmt: skip
         text = f'<ir_version: 10, opset_import: ["": 20]> g ({kind}[N] x) => ({kind}[N] y) {{ y = {op_type} (x) }}'
         y = Predictor(to_netdef(parser.parse_model(text))).run({"x": x})["y"]
         assert y.dtype == wanted.dtype
@@ -33,7 +36,7 @@ def test_infinite_doubles() -> None:
 def test_in_real_caffe2() -> None:
     with comparison() as check:
         for kind, dtype in DTYPES.items():
-            for op_type in ("Abs", "Sign", "Relu"):
+            for op_type in ("Abs", "Sign", "Relu", "Shrink<bias = 1.5, lambd = 2.5>"):
                 if (op_type, kind) != ("Relu", "int64"):  # onnxruntime has no such kernel
                     check(f"{kind}[N] x", f"{kind}[N] y", f"y = {op_type} (x)", [{"x": np.array(VALUES, dtype)}])
 

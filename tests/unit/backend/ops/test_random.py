@@ -14,6 +14,7 @@ from caffe2_bridge import ConversionError
 
 COUNT = 20000
 UNIFORM = 1 / 12**0.5
+TRAINING = "ratio = Constant<value = float {0.4}>() mode = Constant<value = bool {1}>()"
 
 
 def model(body: str, output: str) -> Any:
@@ -42,6 +43,14 @@ def drawn(body: str, output: str = "float y", x: float = 0.3) -> Any:
         ("y = Bernoulli(x)", "float32", 0.3, 0.21**0.5),
         ("y = Bernoulli<dtype = 7>(x)", "int64", 0.3, 0.21**0.5),
         ("a = Cast<to = 11>(x) y = Bernoulli<dtype = 9>(a)", "bool", 0.3, 0.21**0.5),
+        (
+            "c = Constant<value = float[2] {0.0, 1.0986123}>() l = Add(x, c) y = Multinomial<sample_size = 2>(l)",
+            "int32",
+            0.75,
+            0.1875**0.5,
+        ),
+        (f"{TRAINING} y = Dropout(x, ratio, mode)", "float32", 0.3, 0.3 * (0.4 / 0.6) ** 0.5),
+        (f"{TRAINING} a, m = Dropout(x, ratio, mode) y = Identity(m)", "bool", 0.6, 0.24**0.5),
     ],
 )
 def test_distributions(body: str, dtype: str, mean: float, deviation: float) -> None:
@@ -62,3 +71,15 @@ def test_equal_nodes_draw_their_own_numbers() -> None:
 def test_bounds_that_leave_no_numbers_are_refused(bounds: str) -> None:
     with pytest.raises(ConversionError, match="RandomUniformLike"):
         model(f"y = RandomUniformLike<{bounds}>(x)", "float y")
+
+
+def test_a_model_that_was_exported_in_training_is_noted(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO"):
+        made = model(f"{TRAINING} y = Dropout(x, ratio, mode)", "float y")
+    assert [(op.type, len(op.output)) for op in made.predict_net.op] == [("Dropout", 2)]
+    assert "exported in training" in caplog.text
+
+
+def test_samples_need_a_number() -> None:
+    with pytest.raises(ConversionError, match="sample_size must be positive"):
+        model("y = Multinomial<sample_size = 0>(x)", "int32 y")
