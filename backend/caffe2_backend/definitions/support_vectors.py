@@ -47,11 +47,13 @@ def svm_classifier(define: Definition) -> tuple[ir.Value, ir.Value]:
     """``SVMClassifier(X; support_vectors, vectors_per_class, coefficients, rho, prob_a, prob_b, ...) -> Y, Z``.
 
     Each two classes have a score, which votes for one of them. Z are the scores, or, with ``prob_a`` and ``prob_b``,
-    probabilities of the classes. Linear models, which have no support vectors, are not defined.
+    probabilities of the classes. Without support vectors the coefficients are those of the columns, for each class.
     """
     labels = class_labels(define, "classlabels_ints", "classlabels_strings")
     counts, transform = define.integers("vectors_per_class"), define.text("post_transform", "NONE")
-    if len(labels) < 2 or not sum(counts) or (len(labels) == 2 and transform != "NONE"):
+    if not sum(counts) and labels:
+        return _linear(define, labels, transform)
+    if len(labels) < 2 or (len(labels) == 2 and transform != "NONE"):
         define.undefined()
     define.require_lengths(len(labels), {"vectors_per_class": counts})
     scores = _scores_of_pairs(define, counts)
@@ -64,6 +66,26 @@ def svm_classifier(define: Definition) -> tuple[ir.Value, ir.Value]:
     elif len(labels) == 2:
         scores = define("Concat", define("Neg", scores), scores, axis=1)
     return labelled(define, labels, best), transformed(define, scores, transform)
+
+
+def _linear(define: Definition, labels: Sequence[int | str], transform: str) -> tuple[ir.Value, ir.Value]:
+    """Return the labels and the scores of a model without support vectors, which has one score for each class.
+
+    Of two classes with one ``rho`` the second one is chosen where the largest score is above a bound.
+    """
+    coefficients, rho = define.numbers("coefficients"), define.numbers("rho")
+    if not coefficients or len(coefficients) % len(labels) or not rho:
+        define.refuse(f"attribute 'coefficients' must have as many elements for each of {len(labels)} classes")
+    table = np.reshape(coefficients, (len(labels), -1)).T
+    scores = define("Add", define("MatMul", rows_of(define), define.const(table, FLOAT)), define.const(rho[0], FLOAT))
+    chosen: ir.Value = define("ArgMax", scores, axis=1, keepdims=0)
+    if len(labels) == 2 and len(rho) == 1:
+        largest = define("ReduceMax", scores, define.ints(1), keepdims=0)
+        compare, bound = ("GreaterOrEqual", 0.5) if min(coefficients) >= 0 else ("Greater", 0.0)
+        chosen = define("Where", define(compare, largest, define.const(bound, FLOAT)), define.const(1), chosen)
+    if len(labels) > 1 or transform == "PROBIT":
+        scores = transformed(define, scores, transform)
+    return labelled(define, labels, chosen), scores
 
 
 def _scores_of_pairs(define: Definition, counts: Sequence[int]) -> ir.Value:

@@ -41,6 +41,14 @@ def classifier(*counts: int, proba: bool = False, **more: Any) -> dict[str, Any]
     }  # fmt: skip
 
 
+def linear(classes: int, *, rho: int = 1, least: float = -2.0, **more: Any) -> dict[str, Any]:
+    rng = np.random.default_rng(3)
+    return {
+        "coefficients": rng.uniform(least, 2.0, classes * COLUMNS).tolist(), "rho": [0.25] * rho,
+        "classlabels_ints": [7 * i + 3 for i in range(classes)], **NO_KERNEL, **more,
+    }  # fmt: skip
+
+
 NO_KERNEL = {"kernel_params": [0.0] * 3}  # which onnxruntime asks for
 LINEAR = {"coefficients": [1.0, -2.0, 0.5, 0.25], "rho": [0.25], **NO_KERNEL}
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -56,11 +64,14 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "four classes, softmax": ("SVMClassifier", classifier(3, 2, 1, 4, post_transform="SOFTMAX", **RBF)),
     "four classes, probabilities": ("SVMClassifier", classifier(3, 2, 1, 4, proba=True, **RBF)),
 }
+for transform in ("NONE", "LOGISTIC", "SOFTMAX"):
+    for classes in (1, 2, 4):
+        CASES[f"linear, {classes}, {transform}"] = ("SVMClassifier", linear(classes, post_transform=transform))
+CASES |= {
+    "linear, positive weights": ("SVMClassifier", linear(2, least=0.0)),
+    "linear, a number for each pair": ("SVMClassifier", linear(4, rho=6)),
+}
 UNDEFINED = {
-    "linear classifier": (
-        "SVMClassifier",
-        {"coefficients": [1.0] * 8, "rho": [0.5], "classlabels_ints": [0, 1], **NO_KERNEL},
-    ),
     "transformed pair": ("SVMClassifier", classifier(3, 2, post_transform="LOGISTIC")),
 }
 MALFORMED = {
@@ -104,6 +115,15 @@ def test_here(name: str) -> None:
 
 def test_labels_that_are_text() -> None:
     attributes = classifier(3, 2, 2, **RBF) | {"classlabels_strings": ["a", "b", "c"]}
+    del attributes["classlabels_ints"]
+    model = model_of("SVMClassifier", attributes, label=STRING)
+    labels, _ = OnnxSession(model.SerializeToString()).run_values(rows())
+    assert Predictor(to_netdef(model)).run(rows())["y"].astype(str).tolist() == labels.astype(str).tolist()
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_linear_labels_that_are_text(classes: int) -> None:
+    attributes = linear(classes) | {"classlabels_strings": ["a", "b", "c"][:classes]}
     del attributes["classlabels_ints"]
     model = model_of("SVMClassifier", attributes, label=STRING)
     labels, _ = OnnxSession(model.SerializeToString()).run_values(rows())
