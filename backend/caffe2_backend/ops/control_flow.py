@@ -46,16 +46,28 @@ def loop(op: Op) -> tuple[Value, ...]:
     and its dims, those that are not known as 0, as onnxruntime does.
     """
     graph = op.args.graph("body")
-    iteration, condition, *states = (str(value.name) for value in graph.inputs)
+    states = [str(value.name) for value in graph.inputs[2:]]
     results = [str(value.name) for value in graph.outputs]
     initial = [op.input(i) for i in range(2, op.input_count)]
-    body = LoopBody(iteration, condition, states, op.lower_body(graph, "body"), results)
+    with op.inside() as ops:
+        iteration, condition = (_scalar_formal(op, value) for value in graph.inputs[:2])
+    body = LoopBody(iteration, condition, states, [*ops, *op.lower_body(graph, "body")], results)
     names = _output_names(op)
     emit_loop(op, op.optional(0), op.optional(1), initial, body, names)
     values = _values(op, names)
     if not _runs_once(op):
         _shape_no_iterations(op, values[len(initial) :], op.node.outputs[len(initial) :])
     return values
+
+
+def _scalar_formal(op: Op, formal: ir.Value) -> str:
+    """Return the scalar that Caffe2 gives the body, which may declare a list of one element, as onnxruntime allows."""
+    name = str(formal.name)
+    if formal.shape is None or len(formal.shape) != 1:
+        return name
+    scalar = op.fresh("scalar")
+    op.append("ExpandDims", [scalar], [name], {"dims": [0]})
+    return scalar
 
 
 def _runs_once(op: Op) -> bool:

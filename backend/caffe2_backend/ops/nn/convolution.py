@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import reduce
 
 from caffe2_backend.emit.selection import append_element, element, gather, gather_padded, reverse, transpose
-from caffe2_backend.emit.shapes import arange, as_value, dims_of, reshape
+from caffe2_backend.emit.shapes import arange, as_value, dims_of, product, reshape
 from caffe2_backend.emit.window import Window, image_sizes, kernel_shape, read_window
 from caffe2_backend.lowering.family import Family
 from caffe2_backend.lowering.op import Op
@@ -20,9 +20,12 @@ family = Family("convolution")
 def conv(op: Op) -> Value:
     """``Conv(X, W, B=None; kernel_shape, strides, pads, dilations, auto_pad, group=1) -> Y``: Conv.
 
-    Pads that are known at run time only are added to the image first.
+    Pads that are known at run time only are added to the image first. With a kernel whose sizes are known at run time
+    only it is a product with the elements of all windows.
     """
     image = op.require(op.input(0), FLOAT)
+    if "kernel_shape" not in op.args and op.static_shape(op.input(1)) is None:
+        return _unfolded_conv(op, image, op.input(1))
     window = read_window(op, image, kernel_shape(op, op.input(1)))
     return convolve(op, image, op.input(1), window, op.args.integer("group", default=1), op.optional(2))
 
@@ -40,6 +43,36 @@ def convolve(op: Op, image: Value, kernel: Value, window: Window, group: int, bi
     operands = [image, kernel] if bias is None else [image, kernel, bias]
     common = {"dilations": window.dilations, "group": group, "order": "NCHW"}
     return op.emit("Conv", *operands, outputs=1, **arguments, **common)
+
+
+def _unfolded_conv(op: Op, image: Value, kernel: Value) -> Value:
+    """Return the kernel, [group, outputs, taps], times the elements of the windows, [n, group, taps, windows]."""
+    dims, sizes = dims_of(op, image), dims_of(op, kernel)
+    rank, group = len(sizes) - 2, op.args.integer("group", default=1)
+    if len(dims) != rank + 2:
+        op.unsupported(f"an image of rank {len(dims)} and a kernel of rank {len(sizes)}", code="invalid-operands")
+    window = read_window(op, image, [1] * rank)
+    mode, columns, windows = op.args.text("auto_pad", default="NOTSET"), image, []
+    for i, (size, taps) in enumerate(zip(dims[2:], sizes[2:], strict=True)):
+        stride, dilation = window.strides[i], window.dilations[i]
+        span = (taps - 1) * dilation + 1
+        if mode.startswith("SAME"):
+            count = (size + (stride - 1)) // stride
+            pads = ((count - 1) * stride + span - size).maximum(0)
+            low = pads // 2 if mode == "SAME_UPPER" else pads - pads // 2
+        else:
+            low = as_value(op, window.pads[i])
+            count = (size + low + window.pads[rank + i] - span) // stride + 1
+        starts, offsets = arange(op, count) * stride - low, arange(op, taps) * dilation
+        indices = reshape(op, starts, [-1, 1]) + reshape(op, offsets, [1, -1])
+        columns = gather_padded(op, columns, 2 + 2 * i, size, indices)
+        windows.append(count)
+    order = [0, 1, *(3 + 2 * i for i in range(rank)), *(2 + 2 * i for i in range(rank))]
+    inner = product(op, sizes[1:])
+    columns = reshape(op, transpose(op, columns, order), [dims[0], group, inner, -1])
+    made = op.emit("BatchMatMul", reshape(op, kernel, [group, -1, inner]), columns, broadcast=1)
+    y = reshape(op, made, [dims[0], sizes[0], *windows])
+    return y + op.input(2).reshape([-1, *[1] * rank]) if op.has_input(2) else y
 
 
 @family.converts("ConvTranspose")

@@ -189,6 +189,31 @@ def test_pads_with_a_value(random: RandomValues) -> None:
             check(f"{name}[A,B] x, int64[4] p, {name} v", f"{name} y", "y = Pad(x, p, v)", feeds)
 
 
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        "group = 1", "strides = [2, 1], pads = [1, 0, 2, 1], dilations = [1, 2]", 'auto_pad = "SAME_UPPER"',
+        'auto_pad = "SAME_LOWER", strides = [2, 3]', "group = 2",
+    ],
+)  # fmt: skip
+def test_convolutions_with_kernels_of_any_size(attributes: str, random: RandomValues) -> None:
+    group = 2 if attributes == "group = 2" else 1
+    feeds = [
+        {"x": random.numbers(2, 4, 7, 8), "w": random.numbers(6, 4 // group, *size), "b": random.numbers(6)}
+        for size in ((1, 1), (3, 2), (2, 3))
+    ]
+    with comparison() as check:
+        check("float[N,4,H,W] x, float[O,C,K,L] w, float[6] b", "float y", f"y = Conv<{attributes}>(x, w, b)", feeds)
+
+
+def test_convolutions_of_sequences_and_volumes(random: RandomValues) -> None:
+    with comparison() as check:
+        feed = {"x": random.numbers(2, 3, 9), "w": random.numbers(4, 3, 2)}
+        check("float[N,C,H] x, float[4,C,K] w", "float y", "y = Conv(x, w)", [feed])
+        feed = {"x": random.numbers(2, 3, 4, 5, 6), "w": random.numbers(4, 3, 2, 3, 1)}
+        check("float[N,C,H,W,D] x, float[4,C,K,L,M] w", "float y", "y = Conv(x, w)", [feed])
+
+
 def test_triangles(random: RandomValues) -> None:
     x = random.numbers(2, 4, 5)
     x[0, 0, 0], x[1, 3, 0] = np.inf, np.nan
