@@ -7,12 +7,12 @@ from typing import Final
 import numpy as np
 import onnx
 import onnx_ir as ir
-from onnx.reference import ReferenceEvaluator
 from onnx_ir.passes import common
 
 from caffe2_bridge.diagnostics import RunError
 from caffe2_frontend.interop.bodies import has_bodies
 from caffe2_frontend.interop.domains import is_standard
+from caffe2_frontend.interop.inference.node_evaluation import evaluation_of
 from caffe2_frontend.interop.operators import RANDOM
 from caffe2_validation.diagnose.expand_rnn import expand_recurrent
 
@@ -99,7 +99,7 @@ def _fold(model: ir.Model) -> None:
                 feed[str(value.name)] = tensor.numpy()
         try:
             with np.errstate(all="ignore"):
-                results = ReferenceEvaluator(ir.serde.serialize_node(node), opsets={"": opset}).run(None, feed)
+                results = evaluation_of(ir.serde.serialize_node(node), opset)(feed)
         except Exception:  # noqa: BLE001, S112 - whatever the evaluator lacks: the node stays
             continue
         if any(np.asarray(result).size > _MOST_FOLDED for result in results):

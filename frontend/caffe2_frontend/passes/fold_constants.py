@@ -19,6 +19,7 @@ from caffe2_frontend.interop.bodies import value_names
 from caffe2_frontend.interop.cleanup.unused import remove_unused_constants
 from caffe2_frontend.interop.constants import string_tensor
 from caffe2_frontend.interop.domains import standard_type
+from caffe2_frontend.interop.inference.node_evaluation import evaluation_of
 from caffe2_frontend.interop.names import Names
 from caffe2_frontend.interop.operators import RECURRENT, VIEWS
 from caffe2_frontend.state import Export
@@ -163,12 +164,9 @@ def _tensors(node: ir.Node, opset: int) -> list[ir.TensorProtocol]:
 
     def run(index: int) -> Callable[[], ir.TensorProtocol]:
         def compute() -> ir.TensorProtocol:
-            from onnx.reference import ReferenceEvaluator  # slow to import, and a check computes nothing
-
-            evaluator = ReferenceEvaluator(proto, opsets={"": opset})
             feed = {name: tensor.numpy() for name, tensor in inputs.items()}
             try:
-                results = list(evaluator.run(None, feed))
+                results = evaluation_of(proto, opset)(feed)
             except Exception as error:  # noqa: BLE001 - NumPy's functions raise whatever they do on operands that do not fit
                 raise _invalid(node, f"cannot be computed: {error}") from None
             array = np.asarray(results[index], order="C")  # not ascontiguousarray, which makes vectors of scalars

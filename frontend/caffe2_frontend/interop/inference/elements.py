@@ -12,6 +12,7 @@ import onnx_ir as ir
 
 from caffe2_bridge.netdef.parameters import Array
 from caffe2_frontend.interop.domains import standard_type
+from caffe2_frontend.interop.inference.node_evaluation import evaluation_of
 from caffe2_frontend.interop.operators import PARTS, UNENDING, VIEWS
 
 # Larger tensors are data, not shapes, axes or indices.
@@ -165,11 +166,8 @@ def _is_small(value: ir.Value) -> bool:
 
 def _run(opset: int, node: ir.Node, inputs: list[Array | None]) -> list[Array] | None:
     """Evaluate a node; None where it rejects its operands (a Gather out of bounds), which a run will report."""
-    from onnx.reference import ReferenceEvaluator
-
-    evaluator = ReferenceEvaluator(ir.serde.serialize_node(node), opsets={"": opset})
     feed = {str(v.name): array for v, array in zip(node.inputs, inputs, strict=True) if v is not None}
     try:
-        return [np.asarray(result) for result in evaluator.run(None, feed)]
+        return [np.asarray(result) for result in evaluation_of(ir.serde.serialize_node(node), opset)(feed)]
     except (IndexError, ValueError):
         return None
