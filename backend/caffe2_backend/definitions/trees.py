@@ -58,12 +58,15 @@ class Forest:
 
 @family.defines("TreeEnsembleRegressor")
 def regressor(define: Definition) -> ir.Value:
-    """``TreeEnsembleRegressor(X; nodes_*, target_*, n_targets, aggregate_function, base_values, ...) -> Y``."""
+    """``TreeEnsembleRegressor(X; nodes_*, target_*, n_targets, aggregate_function, base_values, ...) -> Y``.
+
+    The numbers are floats, or doubles in tensors, with which doubles are computed; the result is float.
+    """
     targets = define.required("n_targets")
     if define.text("post_transform", "NONE") != "NONE":  # onnxruntime applies it to several targets only
         define.undefined()
     forest = _forest(define, "target", targets)
-    return _with_base(define, scores_of(define, forest, define.text("aggregate_function", "SUM")))
+    return _with_base(define, forest, scores_of(define, forest, define.text("aggregate_function", "SUM")))
 
 
 def scores_of(define: Definition, forest: Forest, aggregate: str) -> ir.Value:
@@ -89,17 +92,17 @@ def classifier(define: Definition) -> tuple[ir.Value, ir.Value]:
     forest = _forest(define, "class", len(labels))
     weighted = sorted(set(define.integers("class_ids")))
     leaves = _leaves(define, forest)
-    found = define("Gather", define.const(forest.weights, FLOAT), leaves)
+    found = define("Gather", define.const(forest.weights, forest.dtype), leaves)
     scores = define("ReduceSum", found, define.ints(1), keepdims=0)
     transform = define.text("post_transform", "NONE")
     if len(labels) > 2:
-        scores = _with_base(define, scores)
+        scores = _with_base(define, forest, scores)
         best = define("ArgMax", scores, axis=1, keepdims=0)
         return labelled(define, labels, best), transformed(define, scores, transform)
-    base = len(define.numbers("base_values"))
+    base = len(_numbers(define, "base_values"))
     if len(labels) != 2 or len(weighted) != 1 or base > 1 or (base and weighted != [0]):
         define.undefined()
-    score = _with_base(define, define("Gather", scores, define.ints(weighted[0]), axis=1))
+    score = _with_base(define, forest, define("Gather", scores, define.ints(weighted[0]), axis=1))
     return _of_two(define, labels, score, transform)
 
 
@@ -107,7 +110,7 @@ def _of_two(
     define: Definition, labels: Sequence[int | str], score: ir.Value, transform: str
 ) -> tuple[ir.Value, ir.Value]:
     """Return the labels and the scores of two classes, from the score of the second."""
-    is_positive = min(define.numbers("class_weights")) >= 0
+    is_positive = _numbers(define, "class_weights").min() >= 0
     bound = define.const(0.5 if is_positive else 0.0, FLOAT)
     best = define.reshape(define.cast(define("Greater", score, bound), ir.DataType.INT64), -1)
     if is_positive:
@@ -119,16 +122,25 @@ def _of_two(
     return labelled(define, labels, best), transformed(define, both, transform)
 
 
-def _with_base(define: Definition, scores: ir.Value) -> ir.Value:
-    base = define.numbers("base_values")
-    return define("Add", scores, define.const(base, FLOAT)) if base else scores
+def _with_base(define: Definition, forest: Forest, scores: ir.Value) -> ir.Value:
+    """Return scores with ``base_values`` added, as float."""
+    base = _numbers(define, "base_values")
+    made = define("Add", scores, define.const(base, forest.dtype)) if len(base) else scores
+    return made if forest.dtype == FLOAT else define.cast(made, FLOAT)
+
+
+def _numbers(define: Definition, name: str) -> np.ndarray:
+    """Return the numbers of an attribute, or, where it is a tensor, of the one that is named as that."""
+    tensor = define.tensor(f"{name}_as_tensor")
+    return np.array(define.numbers(name), np.float32) if tensor is None else tensor.numpy().reshape(-1)
 
 
 def _forest(define: Definition, prefix: str, targets: int) -> Forest:
     """Return the nodes of the attributes, in their order; weights are those of ``prefix``."""
     trees, ids = define.integers("nodes_treeids"), define.integers("nodes_nodeids")
-    if not trees or not define.numbers("nodes_values") or not define.numbers(f"{prefix}_weights"):
-        define.undefined()  # doubles, in tensors
+    thresholds, leaf_weights = _numbers(define, "nodes_values"), _numbers(define, f"{prefix}_weights")
+    if not trees or not len(thresholds) or not len(leaf_weights) or thresholds.dtype != leaf_weights.dtype:
+        define.undefined()
     _require_forest(define, prefix, targets)
     index = {key: i for i, key in enumerate(zip(trees, ids, strict=True))}
     modes = define.texts("nodes_modes")
@@ -141,14 +153,13 @@ def _forest(define: Definition, prefix: str, targets: int) -> Forest:
     inner = np.array([mode != "LEAF" for mode in modes])
     reached = np.concatenate([each[inner] for each in children])
     roots = np.setdiff1d(np.arange(len(trees)), reached)
-    weights = np.zeros((len(trees), targets), np.float32)
+    weights = np.zeros((len(trees), targets), leaf_weights.dtype)
     given = [define.integers(f"{prefix}_{what}") for what in ("treeids", "nodeids", "ids")]
     _require_nodes(define, f"{prefix}_nodeids", index, list(zip(given[0], given[1], strict=True)))
-    for tree, node, target, weight in zip(*given, define.numbers(f"{prefix}_weights"), strict=True):
-        weights[index[tree, node], target] += np.float32(weight)
+    for tree, node, target, weight in zip(*given, leaf_weights, strict=True):
+        weights[index[tree, node], target] += weight
     tracks = np.array(define.integers("nodes_missing_value_tracks_true") or [0] * len(trees), bool)
     features = np.where(inner, define.integers("nodes_featureids"), 0)
-    thresholds = np.array(define.numbers("nodes_values"), np.float32)
     return Forest(roots, modes, features, thresholds, (children[0], children[1]), tracks, weights)
 
 
@@ -159,11 +170,13 @@ def _require_forest(define: Definition, prefix: str, targets: int) -> None:
     tracks = define.integers("nodes_missing_value_tracks_true")
     define.require_lengths(count, {name: define.integers(name) for name in whole})
     define.require_lengths(
-        count, {"nodes_modes": define.texts("nodes_modes"), "nodes_values": define.numbers("nodes_values")}
+        count, {"nodes_modes": define.texts("nodes_modes"), "nodes_values": _numbers(define, "nodes_values")}
     )
     define.require_lengths(count, {"nodes_missing_value_tracks_true": tracks}, optional=True)
     weights = (f"{prefix}_treeids", f"{prefix}_nodeids", f"{prefix}_ids")
-    define.require_lengths(len(define.numbers(f"{prefix}_weights")), {name: define.integers(name) for name in weights})
+    define.require_lengths(
+        len(_numbers(define, f"{prefix}_weights")), {name: define.integers(name) for name in weights}
+    )
     define.require_range(f"{prefix}_ids", define.integers(f"{prefix}_ids"), targets)
     bounded(count, targets)
 

@@ -69,6 +69,16 @@ def table() -> Any:
     return np.round(np.random.default_rng(1).normal(size=(40, COLUMNS)), 1).astype(np.float32)
 
 
+def in_tensors(attributes: dict[str, Any]) -> dict[str, Any]:
+    """Return attributes of doubles, which trees have as tensors."""
+    return {
+        f"{name}_as_tensor" if isinstance(values[0], float) else name: (
+            ir.Tensor(np.array(values)) if isinstance(values[0], float) else values
+        )
+        for name, values in attributes.items()
+    }
+
+
 def with_missing() -> Any:
     x = table()
     x[::7, 2] = np.nan
@@ -94,6 +104,14 @@ CASES: dict[str, Case] = {
     "largest": (
         "TreeEnsembleRegressor", FLOAT, table(),
         {"n_targets": 1, "aggregate_function": "MAX", **Forest("target", [0]).attributes},
+    ),
+    "regressor of doubles": (
+        "TreeEnsembleRegressor", FLOAT, with_missing().astype(np.float64),
+        {"n_targets": 2, **in_tensors({"base_values": [0.5, 1.0], **Forest("target", [0, 1]).attributes})},
+    ),
+    "two classes of doubles": (
+        "TreeEnsembleClassifier", LABELLED, table().astype(np.float64),
+        {"classlabels_int64s": [0, 1], **in_tensors(Forest("class", [0], positive=True).attributes)},
     ),
     "three classes": (
         "TreeEnsembleClassifier", LABELLED, table(),
