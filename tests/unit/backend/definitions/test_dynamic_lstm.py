@@ -25,14 +25,21 @@ OUTPUTS: Final = ["y", "h", "c"]
 
 
 def quantized_lstm(
-    direction: str, *, states: bool, folder: Path, per_channel: bool = False, peepholes: bool = False
+    direction: str,
+    *,
+    states: bool,
+    folder: Path,
+    per_channel: bool = False,
+    peepholes: bool = False,
+    lengths: tuple[int, ...] = (),
 ) -> onnx.ModelProto:
     """Return an LSTM of random weights, as onnxruntime's dynamic quantization writes it."""
     from onnxruntime import quantization
 
     dirs, rng = 2 if direction == "bidirectional" else 1, np.random.default_rng(3)
     given = f", float[{dirs},N,{H}] h0, float[{dirs},N,{H}] c0" if states else ""
-    more = (', "", h0, c0' if states else "") + (", p" if peepholes else "")
+    more = (f", {'lens' if lengths else ''}, h0, c0" if states else "") + (", p" if peepholes else "")
+    given += ", int32[N] lens" if lengths else ""
     model = parser.parse_model(
         f'<ir_version: 8, opset_import: ["": 17]> g (float[T,N,{WIDTH}] x{given}) => '
         f"(float[T,{dirs},N,{H}] y, float[{dirs},N,{H}] h, float[{dirs},N,{H}] c) "
@@ -56,25 +63,29 @@ def quantized_lstm(
     return made
 
 
-def feed(direction: str, *, states: bool) -> dict[str, Any]:
+def feed(direction: str, *, states: bool, lengths: tuple[int, ...] = ()) -> dict[str, Any]:
     rng, dirs = np.random.default_rng(4), 2 if direction == "bidirectional" else 1
     made = {"x": rng.normal(size=(T, N, WIDTH)).astype(np.float32)}
     if states:
         made |= {name: rng.normal(size=(dirs, N, H)).astype(np.float32) for name in ("h0", "c0")}
-    return made
+    return made | ({"lens": np.array(lengths, np.int32)} if lengths else {})
 
 
 CASES: Final = {
-    "forward": ("forward", False, False, False), "reverse": ("reverse", True, False, False),
-    "both": ("bidirectional", True, False, False), "channels": ("forward", True, True, False),
-    "peepholes": ("bidirectional", True, False, True),
+    "forward": ("forward", False, False, False, ()), "reverse": ("reverse", True, False, False, ()),
+    "both": ("bidirectional", True, False, False, ()), "channels": ("forward", True, True, False, ()),
+    "peepholes": ("bidirectional", True, False, True, ()), "lengths": ("forward", True, False, True, (T - 1, T)),
+    "lengths, both": ("bidirectional", True, False, False, (T, 2)),
+    "no length": ("forward", True, False, False, (T, 0)),
 }  # fmt: skip
 
 
 def model_and_feed(name: str, folder: Path) -> tuple[onnx.ModelProto, dict[str, Any]]:
-    direction, states, per_channel, peepholes = CASES[name]
-    model = quantized_lstm(direction, states=states, folder=folder, per_channel=per_channel, peepholes=peepholes)
-    return model, feed(direction, states=states)
+    direction, states, per_channel, peepholes, lengths = CASES[name]
+    model = quantized_lstm(
+        direction, states=states, folder=folder, per_channel=per_channel, peepholes=peepholes, lengths=lengths
+    )
+    return model, feed(direction, states=states, lengths=lengths)
 
 
 @pytest.mark.parametrize("name", CASES)
