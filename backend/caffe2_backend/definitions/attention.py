@@ -34,7 +34,7 @@ def attention(define: Definition) -> tuple[ir.Value, ...]:
         define.undefined()
     joined = define.add(define("MatMul", define.input(0), define.input(1)), define.optional(2))
     query, key, value, present = _with_past(define, joined, 4)
-    return attend(define, Heads(query, key, value, _bias(define, 3, query, key))), present
+    return attend(define, Heads(query, key, value, _bias(define, 3, query, key)))[0], present
 
 
 @family.defines("QAttention")
@@ -50,7 +50,7 @@ def quantized_attention(define: Definition) -> tuple[ir.Value, ...]:
     scaled = define("Mul", total, define("Mul", define.input(3), define.input(4)))
     query, key, value, present = _with_past(define, define("Add", scaled, define.input(2)), 8)
     bias = _mask_bias(define, 5, query, key) if define.has_input(5) else None
-    return attend(define, Heads(query, key, value, bias)), present
+    return attend(define, Heads(query, key, value, bias))[0], present
 
 
 def _with_past(define: Definition, joined: ir.Value, past: int) -> tuple[ir.Value, ir.Value, ir.Value, ir.Value]:
@@ -78,35 +78,54 @@ def _with_past(define: Definition, joined: ir.Value, past: int) -> tuple[ir.Valu
 def multi_head_attention(define: Definition) -> tuple[ir.Value, ...]:
     """``MultiHeadAttention(query, key, value, bias, key_padding_mask, attention_bias, past_key, past_value; ...)``.
 
-    -> output, present_key, present_value. Keys and values are [N, length, size], or [N, heads, length, size], to which
-    no bias is added.
+    -> output, present_key, present_value, scores. Keys and values are [N, length, size], or [N, heads, length, size],
+    to which no bias is added. Positions in a buffer of keys are not defined.
     """
+    if define.has_input(8) and define.rank(1) != 4:
+        define.undefined()
+    return _of_heads(define, bias=3, mask=4)
+
+
+@family.defines("DecoderMaskedMultiHeadAttention")
+def decoder_masked_attention(define: Definition) -> tuple[ir.Value, ...]:
+    """``DecoderMaskedMultiHeadAttention(query, key, value, mask_index, attention_bias, past_key, past_value, ...)``.
+
+    -> output, present_key, present_value, scores: MultiHeadAttention of keys and values of an encoder, [N, heads,
+    length, size], with ``bias`` as operand 10. Those of the decoder itself, in a buffer, are not defined.
+    """
+    if not define.has_input(1) or define.rank(1) != 4 or any(map(define.has_input, (3, 4, 5, 6))):
+        define.undefined()
+    return _of_heads(define, bias=10, mask=3)
+
+
+def _of_heads(define: Definition, *, bias: int, mask: int) -> tuple[ir.Value, ...]:
+    """Return what queries, keys and values attend to; a bias, masks and a past are at, or from, these operands."""
     heads = define.required("num_heads")
     if define.rank(0) != 3 or not define.has_input(2):  # queries, keys and values packed into one operand
         define.undefined()
     ranks = [define.rank(i) for i in range(3)]
     operands = [define.input(i) for i in range(3)]
-    if define.has_input(3):
-        operands = _biased(define, operands, ranks)
+    if define.has_input(bias):
+        operands = _biased(define, operands, define.input(bias), ranks)
     query, key, value = (
         split_heads(define, each, heads) if rank == 3 else each for each, rank in zip(operands, ranks, strict=True)
     )
-    if define.has_input(6):
-        key = define("Concat", define.input(6), key, axis=2)
-        value = define("Concat", define.input(7), value, axis=2)
-    bias = _bias(define, 4, query, key)
-    return attend(define, Heads(query, key, value, bias)), key, value
+    if define.has_input(mask + 2):
+        key = define("Concat", define.input(mask + 2), key, axis=2)
+        value = define("Concat", define.input(mask + 3), value, axis=2)
+    output, scores = attend(define, Heads(query, key, value, _bias(define, mask, query, key)))
+    return output, key, value, scores
 
 
-def _biased(define: Definition, operands: list[ir.Value], ranks: list[int]) -> list[ir.Value]:
+def _biased(define: Definition, operands: list[ir.Value], bias: ir.Value, ranks: list[int]) -> list[ir.Value]:
     """Return the operands with the bias, whose columns are those of queries, keys and values."""
     widths = [define.dim(each, 2) for each in operands]
     if ranks == [3, 3, 3]:
-        biases = define.several(3, "Split", define.input(3), define("Concat", *widths, axis=0), axis=0)
-        return [define("Add", each, bias) for each, bias in zip(operands, biases, strict=True)]
+        biases = define.several(3, "Split", bias, define("Concat", *widths, axis=0), axis=0)
+        return [define("Add", each, own) for each, own in zip(operands, biases, strict=True)]
     if 3 in ranks[1:]:
         define.undefined()
-    return [define("Add", operands[0], define("Slice", define.input(3), define.ints(0), widths[0])), *operands[1:]]
+    return [define("Add", operands[0], define("Slice", bias, define.ints(0), widths[0])), *operands[1:]]
 
 
 def split_heads(define: Definition, value: ir.Value, heads: int) -> ir.Value:
@@ -114,8 +133,8 @@ def split_heads(define: Definition, value: ir.Value, heads: int) -> ir.Value:
     return define("Transpose", define.reshape(value, 0, 0, heads, -1), perm=[0, 2, 1, 3])
 
 
-def attend(define: Definition, heads: Heads) -> ir.Value:
-    """Softmax(scale * query * key^T + bias) * value, as [N, length, heads * size].
+def attend(define: Definition, heads: Heads) -> tuple[ir.Value, ir.Value]:
+    """Return Softmax(scores) * value, [N, length, heads * size], and the scores, scale * query * key^T + bias.
 
     ``unidirectional`` hides the future.
     """
@@ -130,7 +149,7 @@ def attend(define: Definition, heads: Heads) -> ir.Value:
     if define.integer("unidirectional", 0):
         scores = define("Add", scores, _future(define, query, key))
     made = define("MatMul", define("Softmax", scores, axis=-1), value)
-    return define.reshape(define("Transpose", made, perm=[0, 2, 1, 3]), 0, 0, -1)
+    return define.reshape(define("Transpose", made, perm=[0, 2, 1, 3]), 0, 0, -1), scores
 
 
 def _hidden(define: Definition, is_seen: ir.Value, like: ir.Value) -> ir.Value:
@@ -155,7 +174,7 @@ def _future(define: Definition, query: ir.Value, key: ir.Value) -> ir.Value:
 
 
 def _bias(define: Definition, mask: int, query: ir.Value, key: ir.Value) -> ir.Value | None:
-    """Return what is added to the scores: for the mask, an operand that may be left out, and the one behind it."""
+    """Return what is added to the scores: for the mask, an operand that may be left out, and the bias of scores."""
     given = define.optional(5)
     return define.add(_mask_bias(define, mask, query, key), given) if define.has_input(mask) else given
 

@@ -241,6 +241,21 @@ def test_attention_with_a_past(random: RandomValues) -> None:
     check_here(model_of(inputs, "float[N,S,8] r, float[2,N,4,Q,2] present", body), feed)
 
 
+@pytest.mark.parametrize("is_decoder", [True, False])
+def test_scores_of_an_encoders_keys(random: RandomValues, *, is_decoder: bool) -> None:
+    inputs = "float[N,S,8] y, float[N,4,3,2] kh, float[N,4,3,2] vh, float[24] ba"
+    feed, more = feeds(random, inputs), ", int32[1] past, int32[1] beams, int32[N,B,M] cache"
+    body = "r, , , q = com.microsoft.MultiHeadAttention <num_heads = 4> (y, kh, vh, ba)"
+    if is_decoder:
+        inputs += more
+        feed |= {"y": feed["y"][:, :1], "past": np.array([1], np.int32), "beams": np.array([1], np.int32)}
+        feed["cache"] = np.zeros((N, 1, 3), np.int32)
+        operands = "y, kh, vh, , , , , past, beams, cache, ba"
+        attributes = "num_heads = 4, output_qk = 1, past_present_share_buffer = 0"
+        body = f"r, , , q = com.microsoft.DecoderMaskedMultiHeadAttention <{attributes}> ({operands})"
+    check_here(model_of(inputs, "float[N,S,8] r, float[N,4,S,3] q", body), feed)
+
+
 def test_declared_sizes_of_outputs_are_not_believed(random: RandomValues) -> None:
     """onnxruntime warns of them, and computes; the sizes of what reads these outputs follow from the operands."""
     inputs = "float[2,5,8] y, float[2,3,8] k, float[2,3,8] kv, float[2,4,3,2] kh, float[2,4,3,2] vh"
@@ -310,6 +325,7 @@ def test_embeddings(random: RandomValues) -> None:
     [
         'com.microsoft.FusedConv <activation = "Swish"> (i, w, c)',
         "com.microsoft.FusedConvolution (i, w, c)",
+        "com.microsoft.DecoderMaskedMultiHeadAttention <num_heads = 4> (i, w, c)",
     ],
 )
 def test_what_has_no_definition_is_reported(body: str) -> None:
