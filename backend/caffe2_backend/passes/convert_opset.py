@@ -17,7 +17,7 @@ from caffe2_backend.passes.upgrade_scan import rewritten, undisguise
 from caffe2_backend.state import WORKING_OPSET, Import
 from caffe2_bridge.diagnostics import Diagnostic, Location
 from caffe2_bridge.passes import FunctionalPass, InPlacePass
-from caffe2_frontend.interop.bodies import all_nodes, captured_values
+from caffe2_frontend.interop.bodies import all_nodes, bodies, captured_values
 from caffe2_frontend.interop.domains import is_standard
 from caffe2_frontend.interop.files.strip_weights import with_weights, without_weights
 from caffe2_frontend.interop.inference.value_types import forget_maps
@@ -64,7 +64,8 @@ class ConvertOpset(FunctionalPass[Import]):
     Opsets before 7, and what ONNX's converter gets wrong, are converted by :mod:`caffe2_backend.opsets`, the rest by
     ONNX's converter.
 
-    A model that cannot be converted is reported, or, where operators may be carried, travels unchanged.
+    A model that cannot be converted is reported, or, where operators may be carried, travels unchanged; so does one
+    with nodes of other domains whose bodies would have to be converted.
     """
 
     requires: ClassVar[frozenset[str]] = frozenset({"inlined", "relabeled"})
@@ -81,6 +82,8 @@ class ConvertOpset(FunctionalPass[Import]):
             return replace(state, findings=(*state.findings, Diagnostic("opset", reason, Location(name), hint=hint)))
         if version >= WORKING_OPSET:
             return state
+        if state.options.carries_nodes and _has_foreign_bodies(state.model.graph, version):
+            return replace(state, lowers=False)
         try:
             converted = _converted(state.model, version)
         except (UpgradeError, *_FAILURES) as error:
@@ -92,6 +95,12 @@ class ConvertOpset(FunctionalPass[Import]):
         if version < _SECOND_RESIZE:
             _set_legacy_resize_attributes(converted.graph)
         return replace(state, model=converted)
+
+
+def _has_foreign_bodies(graph: ir.Graph, version: int) -> bool:
+    """Whether nodes of other domains have bodies that mean something else later: the converters leave them."""
+    foreign = (body for node in _nodes(graph) if not is_standard(node) for body in bodies(node))
+    return any(_has_changed(node, version) for body in foreign for node in _nodes(body))
 
 
 def _opset(model: ir.Model) -> int:
