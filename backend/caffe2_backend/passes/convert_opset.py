@@ -25,7 +25,7 @@ from caffe2_frontend.interop.inference.value_types import forget_maps
 logger = logging.getLogger(__name__)
 
 _SECOND_SCAN = 9
-_SECOND_RESIZE = 11
+_SECOND_RESIZE = 11  # and Clip with bounds that are operands
 _COORDINATES = "coordinate_transformation_mode"
 _HINT = (
     f"export the model with opset {WORKING_OPSET} or later where it was made, or carry its operators: "
@@ -94,6 +94,7 @@ class ConvertOpset(FunctionalPass[Import]):
             return replace(state, findings=(*state.findings, *found))
         if version < _SECOND_RESIZE:
             _set_legacy_resize_attributes(converted.graph)
+            _set_types_of_bounds(converted.graph)
         return replace(state, model=converted)
 
 
@@ -168,6 +169,19 @@ def _set_legacy_resize_attributes(graph: ir.Graph) -> None:
         if node.op_type == "Resize" and not node.domain and len(node.inputs) > 2:
             node.attributes.setdefault(_COORDINATES, ir.AttrString(_COORDINATES, "asymmetric"))
             node.attributes.setdefault("nearest_mode", ir.AttrString("nearest_mode", _rounding(node)))
+
+
+def _set_types_of_bounds(graph: ir.Graph) -> None:
+    """Give the bounds of Clip, attributes once, the type of what is clipped: ONNX's converter makes floats of them."""
+    for node in _nodes(graph):
+        x, *bounds = node.inputs if node.op_type == "Clip" and not node.domain else (None,)
+        for bound in bounds:
+            constant = None if bound is None else bound.producer()
+            if x is None or x.dtype is None or bound is None or constant is None or constant.op_type != "Constant":
+                continue
+            number = constant.attributes["value"].as_tensor().numpy().astype(x.dtype.numpy())
+            constant.attributes["value"] = ir.AttrTensor("value", ir.Tensor(number))
+            bound.type = ir.TensorType(x.dtype)
 
 
 def _rounding(node: ir.Node) -> str:

@@ -1,14 +1,15 @@
-"""Models of earlier opsets, whose nodes of other domains have bodies that ONNX's converter leaves."""
+"""Models of earlier opsets, of which ONNX's converter leaves something as it is, or gives it another type."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import onnx
 import pytest
 from onnx import parser
 
-from caffe2_backend import to_netdef
+from caffe2_backend import Predictor, to_netdef
 from caffe2_bridge import ConversionError
 from caffe2_frontend import to_onnx
 
@@ -36,6 +37,16 @@ def test_a_model_with_such_a_node_travels_unchanged() -> None:
 def test_a_model_that_means_the_same_later_is_relabeled() -> None:
     text = MODEL.replace("ReduceMean <axes = [0]> (z)", "Neg (z)").replace("ReduceMean <axes = [1]> (x)", "Abs (x)")
     assert opset_of(to_onnx(to_netdef(parser.parse_model(text), foreign="carry"))) > 13
+
+
+@pytest.mark.parametrize("foreign", ["carry", "error"])
+def test_bounds_of_halves_are_halves(foreign: Any) -> None:
+    model = parser.parse_model("""<ir_version: 4, opset_import: ["": 6]>
+        g (float16[N] x) => (float16[N] y) { h = Neg (x) y = Clip <min = 0.0, max = 6.0> (h) }""")
+    x = np.array([-9, -1, 2], np.float16)
+    np.testing.assert_array_equal(
+        Predictor(to_netdef(model, foreign=foreign)).run({"x": x})["y"], np.float16([6, 1, 0])
+    )
 
 
 def test_the_node_itself_is_reported_where_nothing_is_carried() -> None:
