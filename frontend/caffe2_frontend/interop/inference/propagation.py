@@ -19,10 +19,12 @@ import onnx
 from caffe2_bridge.bounds import MAX_FOLLOWED_ELEMENTS
 from caffe2_frontend.interop.domains import is_standard
 from caffe2_frontend.interop.inference.value_types import shapes_of
+from caffe2_frontend.interop.operators import BODIES
 
 HIDDEN: Final = "caffe2_bridge.not_inferred"  # a domain of which ONNX infers nothing
 # Each round finds the lengths of vectors that those of the round before determine; few models need three.
 _ROUNDS: Final = 16
+_INTEGERS: Final = (onnx.TensorProto.INT32, onnx.TensorProto.INT64)
 _GENERATED: Final = "unk__"  # how the names of dims that ONNX makes up begin
 
 Infer = Callable[[onnx.ModelProto], onnx.ModelProto]
@@ -36,6 +38,8 @@ def propagated(model: onnx.ModelProto, inferred: onnx.ModelProto, infer: Infer) 
         inferred: the same with types inferred without data propagation.
         infer: infers types with data propagation.
     """
+    if not _has_contents(model):
+        return inferred
     hidden = _doubtful(inferred)
     for _ in range(_ROUNDS):
         if not hidden:
@@ -47,6 +51,20 @@ def propagated(model: onnx.ModelProto, inferred: onnx.ModelProto, infer: Infer) 
             break
         hidden = left
     return found
+
+
+def _has_contents(model: onnx.ModelProto) -> bool:
+    """Whether a model may have contents to propagate: dims, integers that a follower reads, or what bodies have."""
+    if model.functions:
+        return True
+    begin, followers = {"Shape", "Size", *BODIES, *_inferred_as_functions()}, _followers()
+    integers = {tensor.name for tensor in model.graph.initializer if tensor.data_type in _INTEGERS}
+    for node in model.graph.node:
+        if node.op_type == "Constant":
+            integers.update(node.output)
+        elif node.op_type in begin or (node.op_type in followers and not integers.isdisjoint(node.input)):
+            return True
+    return False
 
 
 @dataclass(eq=False)
@@ -111,15 +129,20 @@ def _propagating() -> frozenset[str]:
 @lru_cache(maxsize=1)
 def _followers() -> frozenset[str]:
     """Return ONNX's operators that propagate operands' contents, or are inferred as functions of such operators."""
+    return (_propagating() - {"Shape"}) | _inferred_as_functions()  # Shape reads dims, and not contents
+
+
+@lru_cache(maxsize=1)
+def _inferred_as_functions() -> frozenset[str]:
+    """Return ONNX's operators that are inferred as functions of others."""
     schemas: Sequence[Any] = onnx.defs.get_all_schemas_with_history()  # onnx's own annotations lack what is read here
-    functions = {
+    return frozenset(
         schema.name
         for schema in schemas
         if not schema.domain
         and not schema.has_type_and_shape_inference_function
         and (schema.has_function or schema.has_context_dependent_function)
-    }
-    return (_propagating() - {"Shape"}) | functions  # Shape reads dims, and not contents
+    )
 
 
 def _nodes(model: onnx.ModelProto) -> Iterator[tuple[onnx.NodeProto, _GraphInfos]]:

@@ -14,6 +14,9 @@ RANGE = (
     "(float[2147483648, 3] x) => (int64[N] y) <int64 zero = {0}, int64 one = {1}> "
     "{ s = Shape (x) n = Gather (s, zero) r = Range (zero, n, one) y = Add (r, one) }"
 )
+ELEMENTS = (
+    f"(seq(float[{LONG}]) x) => (float[N] y) <int64 i = {{0}}> {{ a = SequenceAt (x, i) y = Add (a, a) s = Shape (y) }}"
+)
 BRANCHES = (
     f"(bool[1] c, float[{LONG}] x) => (float[N] y) "
     "{ y = If (c) <then_branch = t () => (float[N] a) { a = Add (x, x) }, "
@@ -55,18 +58,18 @@ def shapes_of(model: onnx.ModelProto) -> dict[str, list[int | str]]:
 @pytest.mark.parametrize(
     ("text", "operator"),
     [
-        (f"(float[{LONG}] x) => (float[N] y) {{ y = Add (x, x) }}", "Add"),
+        (f"(float[{LONG}] x) => (float[N] y) {{ y = Add (x, x) s = Shape (y) }}", "Add"),
         (f"(float[{LONG}] x) => (int64 y) {{ y = Size (x) }}", "Size"),
-        ("(float[65537] x) => (float[N] y) { y = Slice (x, n, n) }", "Slice"),
-        (f"(seq(float[{LONG}]) x) => (float[N] y) <int64 i = {{0}}> {{ a = SequenceAt (x, i) y = Add (a, a) }}", "Add"),
+        ("(float[65537] x) => (float[N] y) { y = Slice (x, n, n) s = Shape (y) }", "Slice"),
+        (ELEMENTS, "Add"),
         # Lengths that are known with data alone
         (PRODUCT, "Sub"),
         (RANGE, "Add"),
         # In a body, of a value around it
         (BRANCHES, "Add"),
         # Small vectors, of which many make a long one
-        (f"(int64[4] v0) => (int64[N] v40) {{ {DOUBLED} }}", "Concat"),
-        ("(int64[65536] v) => (int64[N] y) { y = Concat <axis = 0> (v, v) }", "Concat"),
+        (f"(int64[4] v0) => (int64[N] v40) {{ {DOUBLED} s = Shape (v40) }}", "Concat"),
+        ("(int64[65536] v) => (int64[N] y) { y = Concat <axis = 0> (v, v) s = Shape (y) }", "Concat"),
     ],
 )  # fmt: skip
 def test_long_vectors_are_not_followed(text: str, operator: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,6 +83,34 @@ def test_long_vectors_are_not_followed(text: str, operator: str, monkeypatch: py
     assert [node.domain for node in inferred.graph.node] == [""] * len(given.graph.node)
     assert list(inferred.opset_import) == list(given.opset_import)
     assert MAX_FOLLOWED_ELEMENTS == 65536
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(float[N, 4] x, int64[2] v) => (float[N, M] y) { w = Concat <axis = 0> (v, v) y = Reshape (x, v) }",
+        "(float[N, 4] x) => (float[M, 2] y) <int64[2] v = {-1, 2}> { a = Mul (x, x) y = Reshape (a, v) }",
+    ],
+)
+def test_without_contents_types_are_inferred_once(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lengths and constants that no operator computes with tell the same."""
+    followed = onnx.shape_inference.infer_shapes(parsed(text), data_prop=True)  # noqa: TID251 - what is compared with
+    propagation = Propagation(monkeypatch)
+    assert shapes_of(infer_shapes(parsed(text), data_prop=True)) == shapes_of(followed)
+    assert not propagation.followed
+
+
+@pytest.mark.parametrize(
+    ("nodes", "shape"),
+    [
+        ("s = Shape (x) y = Expand (z, s)", [3, 4]),
+        ("n = Constant <value = int64[1] {3}> () v = Concat <axis = 0> (n, k) y = Expand (z, v)", [3, 5]),
+        ("n = Mul (k, k) y = Expand (z, n)", [25]),
+    ],
+)
+def test_contents_begin_with_dims_and_integers(nodes: str, shape: list[int]) -> None:
+    model = parsed(f"(float[3, 4] x) => (y) <float[1] z = {{0}}, int64[1] k = {{5}}> {{ {nodes} }}")
+    assert shapes_of(infer_shapes(model, data_prop=True))["y"] == shape
 
 
 def test_functions_follow_what_they_compute(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +141,7 @@ def test_lengths_that_data_tells_are_followed(monkeypatch: pytest.MonkeyPatch) -
 
 def test_types_of_hidden_operators_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     Propagation(monkeypatch)
-    text = f"(float[{LONG}] x, float[N] s) => (y) {{ a = Add (x, x) b = Unsqueeze (a, n) y = Relu (a) }}"
+    text = f"(float[{LONG}] x, float[N] s) => (y) {{ a = Add (x, x) b = Unsqueeze (a, n) y = Relu (a) d = Shape (y) }}"
     given = parsed(text)
     before = given.SerializeToString()
     inferred = infer_shapes(given, data_prop=True, strict_mode=True)
