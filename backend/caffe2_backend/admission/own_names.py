@@ -11,6 +11,8 @@ from collections.abc import Iterable
 import onnx
 import onnx_ir as ir
 
+from caffe2_frontend.interop.bodies import all_graphs
+
 
 class _OwnName(ir.serde.TensorProtoTensor):
     """A tensor message that is read, and a name of its own."""
@@ -41,7 +43,7 @@ class _OwnName(ir.serde.TensorProtoTensor):
 
 def own_names(model: ir.Model) -> None:
     """Give the tensors of all graphs, functions and attributes names that are not those of their messages."""
-    for graph in model.graphs():
+    for graph in all_graphs(model.graph):
         for value in graph.initializers.values():
             if isinstance(value.const_value, ir.serde.TensorProtoTensor):
                 value.const_value = _OwnName(value.const_value.raw)

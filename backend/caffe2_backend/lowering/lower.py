@@ -182,17 +182,6 @@ class Lowering:
         self.diagnostics.append(Diagnostic(code, reason, here, severity, hint))
 
 
-def value_names(model: ir.Model) -> set[str]:
-    """Return the names of all values of all graphs."""
-    return {
-        str(value.name)
-        for graph in model.graphs()
-        for value in (
-            *graph.inputs, *graph.initializers.values(), *(value for node in graph for value in node.outputs)
-        )
-    }  # fmt: skip
-
-
 def _no_conversion(node: ir.Node) -> UnsupportedError:
     """Return why a node has none. One that other operators define may have one where sizes are known."""
     reason = f"operator {full_type(node)!r} has no conversion to Caffe2 operators"

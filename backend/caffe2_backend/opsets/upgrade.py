@@ -12,12 +12,11 @@ from typing import Final
 
 import onnx_ir as ir
 
-from caffe2_backend.lowering.lower import value_names
 from caffe2_backend.opsets import experimental, legacy, meaning
 from caffe2_backend.opsets.old_node import OldNode, Ranks, RanksNeededError
 from caffe2_backend.opsets.rules import Rules
 from caffe2_bridge.diagnostics import Diagnostic, Location
-from caffe2_frontend.interop.bodies import all_nodes
+from caffe2_frontend.interop.bodies import all_nodes, value_names
 from caffe2_frontend.interop.domains import is_standard
 from caffe2_frontend.interop.files.strip_weights import without_weights
 from caffe2_frontend.interop.inference.shape_inference import infer_shapes
@@ -70,7 +69,7 @@ class _Upgrade:
         self._model = model
         self._version = version
         self._hint = hint
-        self._names = Names(value_names(model))
+        self._names = Names(value_names(model.graph))
         self._faults: dict[ir.Node, str] = {}
 
     def run(self) -> None:

@@ -54,7 +54,8 @@ class RelabelOpset(InPlacePass[Import]):
         """Change the model's opset import."""
         model = state.model
         version = _opset(model)
-        if version < WORKING_OPSET and not any(_has_changed(node, version) for node in _nodes(model.graph)):
+        op_types = {node.op_type for node in _nodes(model.graph) if is_standard(node)}
+        if version < WORKING_OPSET and not any(_has_changed(op_type, version) for op_type in op_types):
             model.graph.opset_imports[""] = WORKING_OPSET
 
 
@@ -113,7 +114,7 @@ def _failed(model: ir.Model, version: int, error: Exception) -> list[Diagnostic]
     name = model.graph.name or "graph"
     found = []
     for index, node in enumerate(model.graph):
-        if is_standard(node) and _has_changed(node, version):
+        if is_standard(node) and _has_changed(node.op_type, version):
             try:
                 _convert_alone(node, model)
             except _FAILURES as fault:
@@ -194,13 +195,11 @@ def _nodes(graph: ir.Graph) -> Iterator[ir.Node]:
     return all_nodes(graph)
 
 
-def _has_changed(node: ir.Node, version: int) -> bool:
-    """Whether the operator means something else in the working opset."""
-    if not is_standard(node):
-        return False
+def _has_changed(op_type: str, version: int) -> bool:
+    """Whether an operator means something else in the working opset."""
     try:
-        old = onnx.defs.get_schema(node.op_type, version, "")
-        new = onnx.defs.get_schema(node.op_type, WORKING_OPSET, "")
+        old = onnx.defs.get_schema(op_type, version, "")
+        new = onnx.defs.get_schema(op_type, WORKING_OPSET, "")
     except onnx.defs.SchemaError:
         return True
     return old.since_version != new.since_version

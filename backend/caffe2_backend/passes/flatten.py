@@ -15,7 +15,7 @@ from caffe2_backend.passes.describe_registered import describe_registered
 from caffe2_backend.restore.restored_nodes import reserved_names
 from caffe2_backend.state import Import
 from caffe2_bridge.passes import InPlacePass
-from caffe2_frontend.interop.bodies import all_nodes, has_bodies
+from caffe2_frontend.interop.bodies import all_graphs, all_nodes, has_bodies
 from caffe2_frontend.interop.domains import is_standard
 from caffe2_frontend.interop.files.strip_weights import drop_generated_dim_names, without_weights
 from caffe2_frontend.interop.inference.shape_inference import infer_shapes
@@ -99,8 +99,8 @@ def infer(model: ir.Model) -> None:
 
 def _infer(model: ir.Model) -> None:
     """Infer once, unless nothing has changed since that was done: a model without bodies is inferred in one go."""
-    facts = _facts(model)
-    if facts is not None and model.meta.get(_INFERRED) == facts:
+    known = model.meta.get(_INFERRED)
+    if known is not None and known == _facts(model):
         return
     _infer_again(model)
     model.meta[_INFERRED] = _facts(model)
@@ -121,7 +121,7 @@ def _facts(model: ir.Model) -> list[object] | None:
 
 
 def _known_of(value: ir.Value) -> tuple[object, ...]:
-    return value, value.name, value.type, None if value.shape is None else tuple(value.shape)
+    return value, value.name, value.type, None if value.shape is None else value.shape.dims
 
 
 def _infer_again(model: ir.Model) -> None:
@@ -135,7 +135,7 @@ def _infer_again(model: ir.Model) -> None:
         return
     known = dict(_described(inferred.graph))
     kinds = _Kinds()
-    for graph in model.graphs():
+    for graph in all_graphs(model.graph):
         for value in (value for node in graph for value in node.outputs):
             info = known.get(value.name or "")
             if info is not None:
@@ -247,7 +247,7 @@ def _is_unknown(dim: int | ir.SymbolicDim) -> bool:
 
 def _add_identities_to_outputs(model: ir.Model) -> None:
     """Add an Identity for each output of a body that is a constant, because constants move to the main graph."""
-    for body in model.graphs():
+    for body in list(all_graphs(model.graph)):
         if body is model.graph:
             continue
         for position, value in enumerate(body.outputs):
@@ -262,7 +262,7 @@ def _add_identities_to_outputs(model: ir.Model) -> None:
 def make_names_unique(model: ir.Model) -> None:
     """Make the names of all values of all graphs unique: Caffe2's bodies share one workspace."""
     taken = {*reserved_names(model.graph)}
-    for graph in model.graphs():
+    for graph in all_graphs(model.graph):
         values = [*graph.inputs, *graph.initializers.values(), *(value for node in graph for value in node.outputs)]
         for value in dict.fromkeys(values):
             name = value.name

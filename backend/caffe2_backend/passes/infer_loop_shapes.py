@@ -133,7 +133,7 @@ class _Inference:
         self._outputs = {value for node in scans for value in node.attributes["body"].as_graph().outputs}
         # What the model declares of results that nothing else reads is true of them.
         self._results = {value: value.shape for value in model.graph.outputs if not value.uses()}
-        for node in (node for graph in model.graphs() for node in graph):
+        for node in all_nodes(model.graph):
             for value in node.outputs:
                 if is_standard(node) and value not in self._results:
                     self._declared[value] = value.shape

@@ -9,17 +9,18 @@ import onnx_ir as ir
 
 from caffe2_backend.described_inputs import sizes_hint
 from caffe2_backend.lowering.carry import describe_net
-from caffe2_backend.lowering.lower import Lowering, value_names
+from caffe2_backend.lowering.lower import Lowering
 from caffe2_backend.lowering.types import STORED_AS
 from caffe2_backend.ops import converters
 from caffe2_backend.restore.restored_nodes import DOMAIN, reserved_names
 from caffe2_backend.state import Import
-from caffe2_bridge.control import all_names
+from caffe2_bridge.control import names_in_arguments
 from caffe2_bridge.diagnostics import Location, Severity
 from caffe2_bridge.diagnostics.listing import listed
 from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.passes import FunctionalPass
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_frontend.interop.bodies import value_names
 from caffe2_frontend.interop.names import Names
 from caffe2_frontend.interop.types import Quantization
 
@@ -40,7 +41,7 @@ class LowerGraph(FunctionalPass[Import]):
         """Return the state with the net and its parameters."""
         model = state.model
         graph = model.graph
-        names = Names({*value_names(model), *reserved_names(graph)})
+        names = Names((*value_names(graph), *reserved_names(graph)))
         lowering = Lowering(
             converters() if state.lowers else {}, names, state.options.carries_nodes, sizes_hint(graph.inputs)
         )
@@ -49,9 +50,9 @@ class LowerGraph(FunctionalPass[Import]):
         lowering.initializers(graph.initializers.values(), net, location)
         net.op.extend(lowering.graph(graph, location))
         net.external_output.extend(str(value.name) for value in graph.outputs)
-        _drop_sizes(net)
-        defaults = _read_defaults(state, lowering, net, location)
-        _drop_unread(lowering, net)
+        used = _drop_sizes(net)
+        defaults = _read_defaults(state, lowering, used, location)
+        _drop_unread(lowering, used)
         inputs = [str(value.name) for value in graph.inputs]
         net.external_input.extend(dict.fromkeys([*inputs, *lowering.parameters]))
         opsets = {domain: version for domain, version in model.opset_imports.items() if domain != DOMAIN}
@@ -65,13 +66,12 @@ class LowerGraph(FunctionalPass[Import]):
         return replace(state, net=net, parameters=parameters, findings=found)
 
 
-def _read_defaults(state: Import, lowering: Lowering, net: NetDef, location: Location) -> list[ir.Value]:
+def _read_defaults(state: Import, lowering: Lowering, used: set[str], location: Location) -> list[ir.Value]:
     """Return the parameters that are inputs with defaults in an export again, as operators read them.
 
     A value for one that no operator reads any more, because it became an argument or a part of another parameter, would
     change nothing: it is not a parameter either.
     """
-    used = {*all_names(net)}
     constant = [name for name in state.defaults if name in lowering.parameters and name not in used]
     for name in constant:
         del lowering.parameters[name]
@@ -84,22 +84,27 @@ def _read_defaults(state: Import, lowering: Lowering, net: NetDef, location: Loc
     return [state.model.graph.initializers[name] for name in state.defaults if name in lowering.parameters]
 
 
-def _drop_sizes(net: NetDef) -> None:
-    """Remove operators that compute sizes, or tensors of them, that a converter had no need of."""
-    read, kept = {*net.external_output}, []
+def _drop_sizes(net: NetDef) -> set[str]:
+    """Remove operators that compute sizes, or tensors of them, that a converter had no need of.
+
+    Returns the names in the others and those of the net's outputs.
+    """
+    used, kept = {*net.external_output}, []
     for op in reversed(net.op):
-        if op.type in _OF_SIZES and not op.domain and read.isdisjoint(op.output):
+        if op.type in _OF_SIZES and not op.domain and used.isdisjoint(op.output):
             continue
         kept.append(op)
-        read |= {*all_names(NetDef(op=[op]))}
+        used.update(op.input[:], op.output[:])
+        if op.arg:
+            used.update(names_in_arguments(op))
     if len(kept) < len(net.op):
         del net.op[:]
         net.op.extend(reversed(kept))
+    return used
 
 
-def _drop_unread(lowering: Lowering, net: NetDef) -> None:
+def _drop_unread(lowering: Lowering, used: set[str]) -> None:
     """Remove parameters that became arguments, or parts of other parameters, and that no operator reads any more."""
-    used = {*all_names(net)}
     for name in [name for name in lowering.parameters if name not in used]:
         del lowering.parameters[name]
 

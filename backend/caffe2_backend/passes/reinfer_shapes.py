@@ -32,8 +32,7 @@ class ReinferShapes(InPlacePass[Import]):
                 kept.update(node.attributes["body"].as_graph().outputs)
         values = [
             value
-            for graph in state.model.graphs()
-            for node in graph
+            for node in all_nodes(state.model.graph)
             if is_standard(node)
             for value in node.outputs
             if value.shape is not None and value not in kept

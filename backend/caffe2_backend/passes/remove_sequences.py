@@ -7,14 +7,13 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from caffe2_backend.lowering.lower import value_names
 from caffe2_backend.passes.flatten import infer
 from caffe2_backend.passes.infer_loop_shapes import infer_loop_shapes
 from caffe2_backend.passes.sequence_tensors import Contents, Emitter, Items, Rows, become
 from caffe2_backend.state import Import
 from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location
 from caffe2_bridge.passes import InPlacePass
-from caffe2_frontend.interop.bodies import all_nodes
+from caffe2_frontend.interop.bodies import all_graphs, all_nodes, value_names
 from caffe2_frontend.interop.domains import is_standard
 from caffe2_frontend.interop.names import Names
 from caffe2_frontend.interop.operators import SEQUENCE_MAKERS, SEQUENCE_READERS
@@ -41,7 +40,7 @@ class RemoveSequences(InPlacePass[Import]):
         if state.options.carries_nodes:
             logger.debug("sequences kept: operators may be carried")
             return
-        names = Names(value_names(model))
+        names = Names(value_names(model.graph))
         for loops in (False, True):  # values in loops get their rank from reads of sequences before them
             _Remover(model.graph, names, loops=loops).run()
             _forget_shapes(model)
@@ -53,7 +52,7 @@ class RemoveSequences(InPlacePass[Import]):
 
 def _forget_shapes(model: ir.Model) -> None:
     """Remove all shapes, to infer them again: they follow the letter of SplitToSequence, see below."""
-    for graph in model.graphs():
+    for graph in all_graphs(model.graph):
         for value in (value for node in graph for value in node.outputs):
             value.shape = None
 

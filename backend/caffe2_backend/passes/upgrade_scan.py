@@ -7,8 +7,7 @@ from typing import Final
 
 import onnx_ir as ir
 
-from caffe2_backend.lowering.lower import value_names
-from caffe2_frontend.interop.bodies import all_nodes
+from caffe2_frontend.interop.bodies import all_nodes, value_names
 from caffe2_frontend.interop.domains import is_standard
 from caffe2_frontend.interop.names import Names
 
@@ -23,7 +22,7 @@ def rewritten(model: ir.Model) -> ir.Model:
     The Scans must have no sequence lengths (:mod:`caffe2_backend.opsets` refuses them).
     """
     model = model.clone()
-    names = Names(value_names(model))
+    names = Names(value_names(model.graph))
     for node in list(all_nodes(model.graph)):
         if _is(node, "Scan"):
             _rewrite(node, names)

@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 def bodies(node: ir.Node) -> Iterator[ir.Graph]:
     """Yield the bodies of a node, without those nested in them; ``ir.Graph.all_nodes`` walks through all of them."""
-    for attr in node.attributes.values():
+    for attr in node.attributes.data.values():  # the view of a UserDict looks each key up again
         if attr.type == ir.AttributeType.GRAPH:
             yield attr.as_graph()
         elif attr.type == ir.AttributeType.GRAPHS:
@@ -32,7 +32,10 @@ def all_nodes(graph: ir.Graph | ir.Function) -> Iterator[ir.Node]:
 
 
 def all_graphs(graph: ir.Graph) -> Iterator[ir.Graph]:
-    """Yield a graph and the bodies in it, at any depth, each before those of its own nodes."""
+    """Yield a graph and the bodies in it, at any depth, each before those of its own nodes; faster than ``onnx_ir``'s.
+
+    It is walked through while it is read: a caller that adds nodes takes a list first.
+    """
     yield graph
     for node in graph:
         if node.attributes:

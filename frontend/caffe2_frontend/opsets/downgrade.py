@@ -12,7 +12,7 @@ from typing import Final
 import onnx
 import onnx_ir as ir
 
-from caffe2_frontend.interop.bodies import bodies
+from caffe2_frontend.interop.bodies import all_graphs, bodies
 from caffe2_frontend.interop.cleanup.unused import remove_unused
 from caffe2_frontend.interop.names import Names
 from caffe2_frontend.interop.rewriting.node_rewriter import InexpressibleError
@@ -41,7 +41,7 @@ def downgrade(model: ir.Model, target: int) -> None:
     """
     if target < OLDEST:
         raise InexpressibleError(f"models are converted to opset {OLDEST} and later")
-    values = (value.name for graph in model.graphs() for value in _values(graph))
+    values = (value.name for graph in all_graphs(model.graph) for value in _values(graph))
     names = Names()
     for name in values:
         names.claim(name or "")

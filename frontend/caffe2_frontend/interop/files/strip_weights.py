@@ -12,6 +12,7 @@ import onnx_ir as ir
 
 from caffe2_bridge.wire import Span, split
 from caffe2_bridge.wire.write import encode_len
+from caffe2_frontend.interop.bodies import all_graphs
 from caffe2_frontend.interop.files.serialize import to_proto
 
 # Initializers up to this size stay: shapes, axes and the like, whose contents inference and version converters read.
@@ -88,7 +89,7 @@ def with_weights(proto: onnx.ModelProto, source: ir.Model) -> ir.Model:
             model.graph.inputs.remove(value)
             value.const_value = weight.const_value
             model.graph.register_initializer(value)
-    for graph in model.graphs():
+    for graph in all_graphs(model.graph):
         for value in (*graph.inputs, *(value for node in graph for value in node.outputs)):
             value.shape = drop_generated_dim_names(value.shape)
     return model
