@@ -21,9 +21,9 @@ from caffe2_backend.admission.native import check_native
 from caffe2_backend.admission.normalize import needs_rewrites, rewrite
 from caffe2_backend.admission.own_names import own_names
 from caffe2_backend.admission.payloads import check_payloads
-from caffe2_backend.admission.scopes import GraphScope, scopes_of
+from caffe2_backend.admission.scopes import GraphScope, attributes_of, scopes_of
 from caffe2_backend.admission.signatures import check_signatures
-from caffe2_backend.admission.structure import check_structure, orders_of, reorder, tensors_of
+from caffe2_backend.admission.structure import check_structure, orders_of, reorder
 from caffe2_backend.admission.texts import check_texts
 from caffe2_bridge.diagnostics import ConversionError, Diagnostic, NetFormatError
 from caffe2_bridge.diagnostics import Location as NetLocation
@@ -241,12 +241,12 @@ def _external(scopes: Sequence[GraphScope], folder: Folder) -> list[_Found]:
     """Return the external tensors of a model, and where their values are. Raises ConversionError."""
     found, faults = [], []
     for scope in scopes:
-        for tensor, what, location in tensors_of(scope):
-            if is_external(tensor):
+        for tensor in scope.tensors:
+            if is_external(tensor.proto):
                 try:
-                    found.append((tensor, folder.extent_of(tensor)))
+                    found.append((tensor.proto, folder.extent_of(tensor.proto)))
                 except ExternalDataError as error:
-                    faults.append(_fault(what, error, location))
+                    faults.append(_fault(tensor.what, error, scope.at(tensor.node)))
     _refuse(faults)
     return found
 
@@ -257,11 +257,10 @@ def _fault(what: str, error: ExternalDataError, location: NetLocation) -> Diagno
 
 def _sparse(scopes: Sequence[GraphScope]) -> Iterator[Diagnostic]:
     for scope in scopes:
-        for index, node in enumerate(scope.nodes):
-            for attribute in node.attribute:
-                if attribute.HasField("sparse_tensor") or attribute.sparse_tensors:
-                    reason = f"attribute {attribute.name!r} must not be sparse"
-                    yield Diagnostic("sparse-tensor", reason, scope.at(index), hint="store it as a dense tensor")
+        for index, attribute in attributes_of(scope):
+            if index is not None and (attribute.HasField("sparse_tensor") or attribute.sparse_tensors):
+                reason = f"attribute {attribute.name!r} must not be sparse"
+                yield Diagnostic("sparse-tensor", reason, scope.at(index), hint="store it as a dense tensor")
 
 
 def _inline(tensor: onnx.TensorProto, extent: Extent | EmbeddedExtent) -> None:

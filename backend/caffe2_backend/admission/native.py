@@ -32,10 +32,12 @@ def check_native(scope: GraphScope) -> Iterator[Diagnostic]:
     reads = any(map(reads_dims, keys))
     tensors = _tensors(scope) if reads else {}
     dims = _declared(scope, tensors) if reads else {}
-    for index, (node, key) in enumerate(zip(scope.nodes, keys, strict=True)):
-        integers = {a.name: a.i for a in node.attribute if a.type == onnx.AttributeProto.INT}
-        floats = {a.name: a.f for a in node.attribute if a.type == onnx.AttributeProto.FLOAT}
-        lists = {a.name: a.ints or a.strings for a in node.attribute if a.type in _LISTS}
+    for index, (node, key, attributes) in enumerate(zip(scope.nodes, keys, scope.attributes, strict=True)):
+        if not attributes and not reads_dims(key):
+            continue
+        integers = {a.name: a.i for a in attributes if a.type == onnx.AttributeProto.INT}
+        floats = {a.name: a.f for a in attributes if a.type == onnx.AttributeProto.FLOAT}
+        lists = {a.name: a.ints or a.strings for a in attributes if a.type in _LISTS}
         reasons = [*attribute_faults(key, integers, floats), *list_faults(key, lists)]
         if reads_dims(key):
             given = [bool(name) for name in node.input]

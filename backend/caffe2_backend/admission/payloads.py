@@ -11,7 +11,6 @@ import onnx_ir as ir
 
 from caffe2_backend.admission.external_data import is_external
 from caffe2_backend.admission.scopes import GraphScope
-from caffe2_backend.admission.structure import tensors_of
 from caffe2_bridge.bounds import MAX_RANK
 from caffe2_bridge.diagnostics import Diagnostic
 
@@ -29,14 +28,14 @@ _PACKED_BITS: Final = frozenset({2, 4})  # several values lie in one element of 
 
 def check_payloads(scope: GraphScope) -> Iterator[Diagnostic]:
     """Report the tensors of a scope whose values do not fit their shape and element type, which is known."""
-    for tensor, what, location in tensors_of(scope):
-        if len(tensor.dims) > MAX_RANK:
-            reason = f"{what} has {len(tensor.dims)} dims; at most {MAX_RANK} are supported"
-            yield Diagnostic("malformed-model", reason, location)
-        elif not is_external(tensor):
-            yield from (
-                Diagnostic(code, f"{what} {reason}", location, hint=hint) for code, reason, hint in _faults(tensor)
-            )
+    for tensor in scope.tensors:
+        rank = len(tensor.proto.dims)
+        if rank > MAX_RANK:
+            reason = f"{tensor.what} has {rank} dims; at most {MAX_RANK} are supported"
+            yield Diagnostic("malformed-model", reason, scope.at(tensor.node))
+        elif not is_external(tensor.proto):
+            for code, reason, hint in _faults(tensor.proto):
+                yield Diagnostic(code, f"{tensor.what} {reason}", scope.at(tensor.node), hint=hint)
 
 
 def _faults(tensor: onnx.TensorProto) -> Iterator[tuple[str, str, str]]:

@@ -14,7 +14,7 @@ from typing import Final
 import onnx
 
 from caffe2_backend.admission.calls import check_calls
-from caffe2_backend.admission.scopes import GraphScope, attributes_of
+from caffe2_backend.admission.scopes import GraphScope
 from caffe2_backend.admission.types import check_types, is_dtype
 from caffe2_bridge.bounds import is_possible_shape
 from caffe2_bridge.diagnostics import Diagnostic, Location
@@ -77,41 +77,25 @@ def reorder(scopes: Sequence[GraphScope], orders: Mapping[GraphScope, list[int]]
             scope.proto.node.extend(ordered.node)
 
 
-def tensors_of(scope: GraphScope) -> Iterator[tuple[onnx.TensorProto, str, Location]]:
-    """Yield every tensor of a scope itself, not of the bodies in it, with what it is and where."""
-    if isinstance(scope.proto, onnx.GraphProto):
-        for tensor in scope.proto.initializer:
-            yield tensor, f"initializer {tensor.name!r}", scope.location
-        for sparse in scope.proto.sparse_initializer:
-            for tensor in (sparse.values, sparse.indices):
-                yield tensor, f"sparse initializer {sparse.values.name!r}", scope.location
-    for index, attribute in attributes_of(scope):
-        location = scope.location if index is None else scope.at(index)
-        # In whichever field they are, whatever the attribute's type says: readers differ in what they trust.
-        tensors = [attribute.t] if attribute.HasField("t") else []
-        sparses = [attribute.sparse_tensor] if attribute.HasField("sparse_tensor") else []
-        for sparse in (*sparses, *attribute.sparse_tensors):
-            tensors += [sparse.values, sparse.indices]
-        for tensor in (*tensors, *attribute.tensors):
-            yield tensor, f"attribute {attribute.name!r}", location
-
-
 def _check_nodes(scope: GraphScope) -> Iterator[Diagnostic]:
     in_function = isinstance((scope.root or scope).proto, onnx.FunctionProto)
-    for index, node in enumerate(scope.nodes):
+    for index, (node, attributes) in enumerate(zip(scope.nodes, scope.attributes, strict=True)):
         reasons = ["the node has no operator type"] if not node.op_type else []
-        texts = (node.op_type, node.domain, node.name, *node.input, *node.output, *(a.name for a in node.attribute))
+        names = [attribute.name for attribute in attributes]
+        texts = (node.op_type, node.domain, node.name, *node.input[:], *node.output[:], *names)
         # Protobuf gives what is not UTF-8 as bytes.
         reasons += [f"name {text!r} is not UTF-8" for text in texts if isinstance(text, bytes)]
         if any(not placed.configuration_id for placed in node.device_configurations):
             reasons.append("a device configuration has no identifier")
-        counts = Counter(attribute.name for attribute in node.attribute)
-        reasons += [f"attribute {name!r} is given {count} times" for name, count in counts.items() if count > 1]
-        for attribute in node.attribute:
+        if len(names) > 1:
+            reasons += [
+                f"attribute {name!r} is given {count} times" for name, count in Counter(names).items() if count > 1
+            ]
+        for attribute in attributes:
             reasons += _attribute_faults(attribute, in_function=in_function)
-        if node.domain in STANDARD_DOMAINS:
-            graphs = {a.name for a in node.attribute if a.type == onnx.AttributeProto.GRAPH}
-            bodies = BODIES.get(node.op_type, ())
+        bodies = BODIES.get(node.op_type) if node.domain in STANDARD_DOMAINS else None
+        if bodies:
+            graphs = {a.name for a in attributes if a.type == onnx.AttributeProto.GRAPH}
             reasons += [f"attribute {name!r} must be a graph" for name in bodies if name not in graphs]
         for reason in reasons:
             yield Diagnostic("malformed-model", reason, scope.at(index))
@@ -133,13 +117,18 @@ def _attribute_faults(attribute: onnx.AttributeProto, *, in_function: bool) -> I
 
 
 def _check_tensors(scope: GraphScope) -> Iterator[Diagnostic]:
-    for tensor, what, location in tensors_of(scope):
-        if not tensor.data_type or not is_dtype(tensor.data_type):
-            yield Diagnostic("malformed-model", f"{what} has unknown element type {tensor.data_type}", location)
-        if any(dim < 0 for dim in tensor.dims):
-            yield Diagnostic("malformed-model", f"{what} has a negative dim: {list(tensor.dims)}", location)
-        elif 0 in tensor.dims and not is_possible_shape(tensor.dims):  # others have their elements counted
-            yield Diagnostic("malformed-model", f"{what} has dims that no array has: {list(tensor.dims)}", location)
+    for tensor in scope.tensors:
+        kind, dims = tensor.proto.data_type, tensor.proto.dims[:]
+        if not kind or not is_dtype(kind):
+            reason = f"{tensor.what} has unknown element type {kind}"
+            yield Diagnostic("malformed-model", reason, scope.at(tensor.node))
+        least = min(dims, default=1)
+        if least < 0:
+            yield Diagnostic("malformed-model", f"{tensor.what} has a negative dim: {dims}", scope.at(tensor.node))
+        elif not least and not is_possible_shape(dims):  # others have their elements counted
+            yield Diagnostic(
+                "malformed-model", f"{tensor.what} has dims that no array has: {dims}", scope.at(tensor.node)
+            )
 
 
 def _inputs(scope: GraphScope) -> list[str]:

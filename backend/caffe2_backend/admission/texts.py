@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 import onnx
 
 from caffe2_backend.admission.scopes import GraphScope, attributes_of
-from caffe2_backend.admission.structure import tensors_of
 from caffe2_bridge.diagnostics import Diagnostic, Location
 
 
@@ -22,21 +21,30 @@ def check_texts(model: onnx.ModelProto, scopes: Iterable[GraphScope]) -> Iterato
     )
     imports = (entry.domain for entry in model.opset_import)
     devices = (text for placed in model.configuration for text in (placed.name, *placed.device))
-    yield from _faults((*texts, *imports, *devices), _place(model))
+    yield from (_fault(text, _place(model)) for text in (*texts, *imports, *devices) if isinstance(text, bytes))
     for scope in scopes:
-        yield from _faults(_of_scope(scope.proto), scope.location)
-        for tensor, _, location in tensors_of(scope):
-            yield from _faults((tensor.name, tensor.doc_string, *_properties(tensor.metadata_props)), location)
-        for index, attribute in attributes_of(scope):
-            if attribute.doc_string or attribute.ref_attr_name or attribute.HasField("tp") or attribute.type_protos:
-                yield from _faults(_of_attribute(attribute), scope.location if index is None else scope.at(index))
-        for index, node in enumerate(scope.nodes):
-            yield from _faults(_of_node(node), scope.at(index))
+        for index, text in _of_scope(scope):
+            if isinstance(text, bytes):
+                yield _fault(text, scope.at(index))
 
 
 def _place(model: onnx.ModelProto) -> Location:
     name: object = model.graph.name
     return Location(name if isinstance(name, str) and name else "graph")
+
+
+def _of_scope(scope: GraphScope) -> Iterator[tuple[int | None, object]]:
+    """Yield the texts of a scope, with the index of the node that they are in."""
+    yield from ((None, text) for text in _of_graph(scope.proto))
+    for tensor in scope.tensors:
+        yield tensor.node, tensor.proto.name
+        yield tensor.node, tensor.proto.doc_string
+        yield from ((tensor.node, text) for text in _properties(tensor.proto.metadata_props))
+    for index, attribute in attributes_of(scope):
+        if attribute.doc_string or attribute.ref_attr_name or attribute.HasField("tp") or attribute.type_protos:
+            yield from ((index, text) for text in _of_attribute(attribute))
+    for index, node in enumerate(scope.nodes):
+        yield from ((index, text) for text in _of_node(node))
 
 
 def _of_node(node: onnx.NodeProto) -> Iterator[object]:
@@ -53,7 +61,7 @@ def _of_attribute(attribute: onnx.AttributeProto) -> Iterator[object]:
         yield from _of_type(kind)
 
 
-def _of_scope(proto: onnx.GraphProto | onnx.FunctionProto) -> Iterator[object]:
+def _of_graph(proto: onnx.GraphProto | onnx.FunctionProto) -> Iterator[object]:
     yield from (proto.name, proto.doc_string)
     yield from _properties(proto.metadata_props)
     if isinstance(proto, onnx.FunctionProto):
@@ -84,7 +92,5 @@ def _properties(entries: Iterable[onnx.StringStringEntryProto]) -> Iterator[obje
         yield from (entry.key, entry.value)
 
 
-def _faults(texts: Iterable[object], location: Location) -> Iterator[Diagnostic]:
-    for text in texts:
-        if isinstance(text, bytes):
-            yield Diagnostic("malformed-model", f"text {text[:40]!r} is not UTF-8", location)
+def _fault(text: bytes, location: Location) -> Diagnostic:
+    return Diagnostic("malformed-model", f"text {text[:40]!r} is not UTF-8", location)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 import onnx
 import onnx_ir as ir
@@ -11,6 +12,8 @@ from caffe2_backend.admission.scopes import GraphScope
 from caffe2_bridge.bounds import MAX_RANK
 from caffe2_bridge.diagnostics import Diagnostic
 from caffe2_frontend.interop.inference.value_types import nested_types
+
+_DTYPES: Final = frozenset(map(int, ir.DataType))
 
 
 def check_types(scope: GraphScope) -> Iterator[Diagnostic]:
@@ -46,8 +49,4 @@ def _rank(kind: onnx.TypeProto) -> int:
 
 def is_dtype(number: int) -> bool:
     """Whether a number stands for an element type of ONNX, or for an undefined one."""
-    try:
-        ir.DataType(number)
-    except ValueError:
-        return False
-    return True
+    return number in _DTYPES
