@@ -21,6 +21,7 @@ __all__ = [
     "Tensor",
     "Value",
     "string_bytes",
+    "text_bytes",
     "to_host",
 ]
 
@@ -116,5 +117,10 @@ def to_host(value: Tensor) -> Array:
 def string_bytes(array: Array) -> Array:
     """Convert a string tensor to objects of type bytes, as Caffe2 returns it."""
     out = np.empty(array.size, object)
-    out[:] = [item.encode() if isinstance(item, str) else item for item in array.reshape(-1).tolist()]
+    out[:] = [text_bytes(item) for item in array.reshape(-1).tolist()]
     return out.reshape(array.shape)
+
+
+def text_bytes(item: str | bytes) -> bytes:
+    """Return the bytes of an element of a string tensor; those that are not UTF-8 text are surrogates in a str."""
+    return item.encode(errors="surrogateescape") if isinstance(item, str) else item

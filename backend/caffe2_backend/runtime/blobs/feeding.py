@@ -60,13 +60,13 @@ def _array(name: str, array: Array, *, copy: bool) -> Array:
 
 
 def _strings(name: str, array: Array) -> Array:
-    """Return a string tensor: an array of objects of type str, as onnxruntime takes them."""
+    """Return a string tensor: an array of objects of type str, as onnxruntime takes them if they are UTF-8 text."""
     out = np.empty(array.size, object)
     for i, item in enumerate(array.reshape(-1).tolist()):
         try:
-            out[i] = item if isinstance(item, str) else bytes(item).decode()
-        except (UnicodeDecodeError, TypeError) as error:
-            raise RunError(f"blob {name!r}: element {i} is not UTF-8 text: {error}") from None
+            out[i] = item if isinstance(item, str) else str(item, errors="surrogateescape")
+        except TypeError as error:
+            raise RunError(f"blob {name!r}: element {i} is not a string: {error}") from None
     return out.reshape(array.shape)
 
 

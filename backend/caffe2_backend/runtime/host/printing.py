@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from caffe2_backend.runtime.host.family import HostFamily, HostOp
-from caffe2_backend.runtime.values import Array, HostObject
+from caffe2_backend.runtime.values import Array, HostObject, text_bytes
 from caffe2_bridge.regular_file import require_replaceable
 
 family = HostFamily("printing")
@@ -97,6 +97,6 @@ def _element(value: object) -> str:
     """Return an element as C++ prints it: six significant digits."""
     if isinstance(value, np.floating | float):
         return f"{float(value):g}"
-    if isinstance(value, bytes):
-        return value.decode(errors="replace")
+    if isinstance(value, str | bytes):
+        return text_bytes(value).decode(errors="replace")
     return str(int(value)) if isinstance(value, np.bool_ | np.integer) else str(value)

@@ -15,6 +15,7 @@ from caffe2_backend.runtime.host import (
     printing,
     python_operators,
     storage,
+    strings,
     text_reader,
 )
 from caffe2_backend.runtime.host.family import HostFunction
@@ -32,6 +33,7 @@ HOST_OPERATORS: Final[Mapping[str, HostFunction]] = merge((
     iteration.family,
     printing.family,
     python_operators.family,
+    strings.family,
     text_reader.family,
     *datasets.FAMILIES,
     *images.FAMILIES,

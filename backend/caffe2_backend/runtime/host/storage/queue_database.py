@@ -10,7 +10,7 @@ from caffe2_backend.databases import Cursor, Database, DatabaseError, Mode
 from caffe2_backend.runtime.host.family import HostFamily, HostOp
 from caffe2_backend.runtime.host.objects.blobs_queue import BlobsQueue
 from caffe2_backend.runtime.host.storage.readers import HostReader
-from caffe2_backend.runtime.values import Value
+from caffe2_backend.runtime.values import Value, text_bytes
 
 family = HostFamily("queues as databases")
 
@@ -55,8 +55,7 @@ class QueueCursor(Cursor):
         assert self._record is not None
         value = self._record[index]
         if isinstance(value, np.ndarray) and value.dtype == object and value.size:
-            first = value.reshape(-1)[0]
-            value = first.encode() if isinstance(first, str) else first
+            value = text_bytes(value.reshape(-1)[0])
         if not isinstance(value, bytes):
             raise DatabaseError("the records of the queue must be texts, or tensors of them")
         return value

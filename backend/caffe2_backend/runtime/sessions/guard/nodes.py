@@ -41,6 +41,8 @@ def checked(operand: str, need: Need, name: str, label: str, opset: int) -> tupl
 
 def failure_of(error: Exception) -> RunError:
     """Return the error of a run: that of onnxruntime, or what a check here found."""
+    if isinstance(error, UnicodeEncodeError):
+        return RunError("onnxruntime takes UTF-8 text only, and a string is not")
     found = _NAMED.search(str(error))
     if found:
         return RunError(f"{found[1]}: onnxruntime would end the process")
