@@ -75,8 +75,7 @@ def RunOperatorOnce(operator: Message | bytes) -> bool:
 
 def RunOperatorMultiple(operator: Message | bytes, num_runs: int) -> bool:
     """Run one operator several times."""
-    for _ in range(num_runs):
-        RunOperatorOnce(operator)
+    current().run_operator_once(operator, num_runs)
     return True
 
 

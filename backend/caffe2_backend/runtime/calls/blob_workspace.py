@@ -264,10 +264,11 @@ class Workspace(ProcessBound):
         with self._once.lent(as_net(net)) as prepared:
             prepared.run(self._store)
 
-    def run_operator_once(self, operator: Message | bytes) -> None:
-        """Run one operator; raises as :meth:`run_net_once`."""
+    def run_operator_once(self, operator: Message | bytes, times: int = 1) -> None:
+        """Run one operator, ``times`` times with what it keeps from run to run; raises as :meth:`run_net_once`."""
         with self._once.lent(NetDef(op=[as_operator(operator)])) as prepared:
-            prepared.run(self._store)
+            for _ in range(times):
+                prepared.run(self._store)
 
     def create_net(self, net: Net, *, overwrite: bool = False) -> str:
         """Prepare a net to be run by name, and return the name. The net is converted when it first runs.

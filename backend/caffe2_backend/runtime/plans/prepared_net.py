@@ -49,7 +49,7 @@ class PreparedNet:
     @property
     def keeps(self) -> bool:
         """Whether operators keep something from run to run."""
-        return not all(isinstance(stage, TensorStage) for stage in self.stages)
+        return not all(isinstance(stage, TensorStage) and not stage.keeps for stage in self.stages)
 
     @property
     def states(self) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from caffe2_backend.runtime.host.objects.stat_registry import GLOBAL_STATISTICS
 from caffe2_backend.runtime.placement.automatic import PlacedProgram
 from caffe2_backend.runtime.placement.make import Runnable
 from caffe2_backend.runtime.placement.report import Placement
+from caffe2_backend.runtime.plans.skipped_rows import SkippedRows
 from caffe2_backend.runtime.program.origin import Origin
 from caffe2_backend.runtime.values import DeviceTensor, NoBlobError, Value
 from caffe2_bridge.diagnostics import BridgeError, ConversionError, Location, RunError
@@ -48,12 +49,18 @@ class TensorStage:
         self.states = program.interface.state
         self._may_overwrite = bool(program.interface.tables)
         self._constant = constant
+        self._skipped = SkippedRows(ops, location)
         self._statistics = [_STATISTIC.format(op.inputs[1]) for op in ops if op.type == _COUNTED and len(op.inputs) > 1]
 
     @property
     def conversions(self) -> int:
         """How many conversions there were so far."""
         return self.program.conversions
+
+    @property
+    def keeps(self) -> bool:
+        """Whether operators keep something from run to run."""
+        return bool(self._skipped)
 
     @property
     def placement(self) -> Placement | None:
@@ -66,6 +73,8 @@ class TensorStage:
         Of runs in several threads that update the same blobs, one begins when the other has ended: no update is lost.
         If an operator fails, the blobs that those before it wrote stay, as in Caffe2. Raises RunError, ConversionError.
         """
+        if self._skipped:
+            burst = ONCE
         with frame.updating(self.states) if self.states else nullcontext():
             try:
                 self._run(frame, burst)
@@ -83,6 +92,7 @@ class TensorStage:
         held = frame.held if self._may_overwrite else 0
         with frame.lock:
             given = program.collect(frame.view)
+            self._skipped.count(given)
             before = frame.writes.value
             if held and program.updates_in_place:
                 # Under the lock: nobody reads a blob while it changes.
@@ -102,6 +112,8 @@ class TensorStage:
         if len(self._ops) == 1 and isinstance(error, RunError):
             raise self._named(error, self._ops[0]) from error
         for op in self._ops if len(self._ops) > 1 else ():
+            if isinstance(error, RunError) and error.operator == op.index:
+                raise error
             alone = TensorStage(self._make_alone(op), (), self._make_alone, self._location, constant=False)
             try:
                 alone._run(frame, ONCE)
@@ -130,4 +142,5 @@ class TensorStage:
         return results._replace(values={name: value for name, value in results.values.items() if name not in newer})
 
     def restart(self) -> None:
-        """Do nothing: programs keep nothing."""
+        """Forget what operators keep from run to run: programs keep nothing."""
+        self._skipped.restart()
