@@ -7,10 +7,8 @@ from typing import Any
 
 import onnx
 
-from caffe2_bridge.netdef.parameters import Array
 
-
-def evaluation_of(node: onnx.NodeProto, opset: int) -> Callable[[Mapping[str, Array]], list[Any]]:
+def evaluation_of(node: onnx.NodeProto, opset: int) -> Callable[[Mapping[str, Any]], list[Any]]:
     """Return what evaluates a node of ONNX's domain in an opset: from its operands, by name, to its outputs.
 
     It raises what NumPy's functions raise on operands that do not fit. onnx 1.23: a node alone is evaluated in the

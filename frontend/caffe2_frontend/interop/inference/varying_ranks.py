@@ -1,4 +1,4 @@
-"""Values whose rank depends on the branch that an If takes; their shape is not declared."""
+"""Values whose rank depends on the branch that an If takes, or on the iterations of a Loop: no shape is declared."""
 
 from __future__ import annotations
 
@@ -20,15 +20,21 @@ def mark_varying_ranks(source: ir.Model, target: ir.Model) -> None:
 
 
 def has_varying_rank(value: ir.Value) -> bool:
-    """Whether a value of unknown rank follows from an If whose branches have known ranks that differ."""
+    """Whether a value of unknown rank follows from an If whose branches have known ranks that differ, or from a Loop.
+
+    The last state of a Loop has an unknown rank where that of the state before an iteration is another one than after.
+    """
     if _VARIES in value.meta:
         return True
     waiting, seen = [value], {value}
     while waiting:
-        node = waiting.pop().producer()
+        found = waiting.pop()
+        node = found.producer()
         if node is None:
             continue
         operands = list(node.inputs)
+        if node.op_type == "Loop" and node.domain in STANDARD_DOMAINS and _is_state(found, node):
+            return True
         if node.op_type == "If" and node.domain in STANDARD_DOMAINS:
             branches = _results(node)
             if any(map(_ranks_differ, *branches)):
@@ -46,6 +52,12 @@ def declare_stand_ins(proto: onnx.ModelProto) -> None:
     for info in proto.graph.output:
         if info.type.HasField("tensor_type") and not info.type.tensor_type.HasField("shape"):
             info.type.tensor_type.shape.SetInParent()
+
+
+def _is_state(value: ir.Value, loop: ir.Node) -> bool:
+    """Whether an output of a Loop is the last state of one whose initial rank is known."""
+    initial = loop.inputs[2 + (value.index() or 0) :][:1]
+    return any(state is not None and state.shape is not None for state in initial)
 
 
 def _results(node: ir.Node) -> list[list[ir.Value]]:

@@ -106,6 +106,9 @@ CONTROL = {
     "loop_of_a_list": """g (float[N,3] x, bool c) => (float[N,3] y) <int64 m = {4}, int64[1] a = {0}> {
         y = Loop(m, c, x) <body = b (int64[1] i, bool go, float[N,3] h) => (bool go2, float[N,3] h2) {
           go2 = Identity(go) j = Squeeze(i, a) f = Cast<to = 1>(j) h2 = Add(h, f) }> }""",
+    "loop_of_two_ranks": """g (float[N,3] x, bool c) => (float[N,3] y) <int64 m = {2}, float[3] z = {0, 0, 1}> {
+        y = Loop(m, c, z) <body = b (int64 i, bool go, float[3] h) => (bool go2, float[N,3] h2) {
+          go2 = Identity(go) h2 = Add(h, x) }> }""",
     "scan": """g (float[N,3] x, bool c) => (float[3] y, float[N,3] s) <float[3] z = {0, 0, 1}> {
         y, s = Scan<num_scan_inputs = 1, scan_input_directions = [1], scan_output_directions = [1],
           body = b (float[3] h, float[3] r) => (float[3] h2, float[3] o) { h2 = Add(h, r) o = Mul(h2, r) }>(z, x) }""",
