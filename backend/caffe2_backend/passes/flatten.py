@@ -143,11 +143,19 @@ def _infer_again(model: ir.Model) -> None:
 
 
 def _describe_results(model: ir.Model) -> None:
-    """Complete the shapes of the results of Loops, which ONNX's inference leaves open, from the states' shapes."""
+    """Complete the shapes that ONNX's inference leaves open.
+
+    Those of the results of Loops are the states'; the rank of a convolution is its kernel's, and so are its channels.
+    """
     for node in all_nodes(model.graph):
         if node.op_type == "Loop" and is_standard(node):
             for result, formal in zip(node.outputs, node.attributes["body"].as_graph().inputs[2:], strict=False):
                 result.shape = completed(result.shape, formal.shape)
+        elif node.op_type == "Conv" and is_standard(node) and node.outputs[0].shape is None:
+            kernel = node.inputs[1] if len(node.inputs) > 1 else None
+            if kernel is not None and kernel.shape is not None and len(kernel.shape) > 1:
+                node.outputs[0].type = node.outputs[0].type or kernel.type
+                node.outputs[0].shape = ir.Shape([None, kernel.shape[0], *[None] * (len(kernel.shape) - 2)])
 
 
 def _show_constants(graph: onnx.GraphProto, constants: Mapping[str, onnx.TensorProto]) -> None:

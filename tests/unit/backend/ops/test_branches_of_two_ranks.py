@@ -104,3 +104,35 @@ def test_in_real_caffe2() -> None:
     for (name, condition), run, result in zip(cases, runs, run_oracle(runs), strict=True):
         assert result.error == "", name
         assert_same([result.outputs[output] for output in run.outputs or ()], model_of(name), feed_of(condition))
+
+
+# As torch exports squeeze(-1), unsqueeze(-1) and squeeze(1) of dims that it does not know. The rank of a convolution is
+# that of its kernel, whatever that of its image.
+SQUEEZED = """<ir_version: 8, opset_import: ["": 16]> g (float[2,3,N] x) => (float[2] z) <float[1,3,1] w = {1, 2, 3}> {
+  one = Constant <value = int64[1] {1}> () two = Constant <value = int64[1] {2}> ()
+  s = Shape (x) d = Gather <axis = 0> (s, two) is_one = Equal (d, one)
+  y = If (is_one) <then_branch = a () => (float p) { p = Squeeze (x, two) },
+    else_branch = b () => (float q) { q = Identity (x) }>
+  u = If (is_one) <then_branch = e () => (float p2) { p2 = Unsqueeze (y, two) },
+    else_branch = f () => (float q2) { q2 = Identity (y) }>
+  c = Conv (u, w) t = Shape (c) channels = Gather <axis = 0> (t, one) is_flat = Equal (channels, one)
+  h = If (is_flat) <then_branch = i () => (float p3) { p3 = Squeeze (c, one) },
+    else_branch = j () => (float q3) { q3 = Identity (c) }>
+  z = ReduceMean <axes = [1], keepdims = 0> (h) }"""
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("size", [1, 4])
+def test_convolutions_of_images_of_unknown_rank(size: int) -> None:
+    model = parser.parse_model(SQUEEZED)
+    for node in model.graph.node:
+        for attribute in node.attribute:
+            for info in attribute.g.output:
+                info.type.tensor_type.ClearField("shape")
+    feed = {"x": np.random.default_rng(0).normal(size=(2, 3, size)).astype(np.float32)}
+    net = to_netdef(model)
+    expected = OnnxSession(model.SerializeToString()).run_values(feed)[0]
+    result = run_oracle([OracleRun(net.predict_net, feed, net.init_net, ["z"])])[0]
+    assert result.error == ""
+    for actual in (result.outputs["z"], Predictor(net).run(feed)["z"]):
+        np.testing.assert_allclose(actual, expected, rtol=1e-5)
