@@ -17,7 +17,7 @@ from caffe2_backend.state import Import
 from caffe2_bridge.passes import InPlacePass
 from caffe2_frontend.interop.bodies import all_graphs, all_nodes, has_bodies
 from caffe2_frontend.interop.domains import is_standard
-from caffe2_frontend.interop.files.strip_weights import drop_generated_dim_names, without_weights
+from caffe2_frontend.interop.files.strip_weights import TypeReader, without_weights
 from caffe2_frontend.interop.inference.shape_inference import infer_shapes
 from caffe2_frontend.interop.input_defaults import SEPARATE_INITIALIZERS
 
@@ -134,12 +134,12 @@ def _infer_again(model: ir.Model) -> None:
         logger.debug("shapes not inferred", exc_info=True)
         return
     known = dict(_described(inferred.graph))
-    kinds = _Kinds()
+    types = TypeReader()
     for graph in all_graphs(model.graph):
         for value in (value for node in graph for value in node.outputs):
             info = known.get(value.name or "")
             if info is not None:
-                _complete(value, *kinds.read(info.type))
+                _complete(value, *types.read(info.type))
 
 
 def _describe_results(model: ir.Model) -> None:
@@ -216,23 +216,6 @@ def _described(graph: onnx.GraphProto) -> Iterator[tuple[str, onnx.ValueInfoProt
         for attr in node.attribute:
             for body in (attr.g, *attr.graphs):
                 yield from _described(body)
-
-
-class _Kinds:
-    """Reads the types of values, of which most are equal to a few. Equal shapes are shared."""
-
-    def __init__(self) -> None:
-        self._known: dict[bytes, _Known] = {}
-
-    def read(self, kind: onnx.TypeProto) -> _Known:
-        """Return a type, and its shape without generated names of dims."""
-        key = kind.SerializeToString()
-        known = self._known.get(key)
-        if known is None:
-            made = ir.serde.deserialize_type_proto_for_type(kind) if kind.WhichOneof("value") else None
-            shape = None if made is None else ir.serde.deserialize_type_proto_for_shape(kind)
-            known = self._known[key] = (made, drop_generated_dim_names(shape))
-        return known
 
 
 def _complete(value: ir.Value, kind: ir.TypeProtocol | None, shape: ir.Shape | None) -> None:

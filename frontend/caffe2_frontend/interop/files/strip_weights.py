@@ -81,7 +81,14 @@ def drop_generated_dim_names(shape: ir.Shape | None) -> ir.Shape | None:
 
 
 def with_weights(proto: onnx.ModelProto, source: ir.Model) -> ir.Model:
-    """Restore the weights of ``source`` by name: the inverse of :func:`without_weights`."""
+    """Restore the weights of ``source`` by name: the inverse of :func:`without_weights`.
+
+    The protobuf loses the types of the graph's values, which are read faster here than by onnx_ir.
+    """
+    infos = {info.name: info.type for info in proto.graph.value_info if not (info.doc_string or info.metadata_props)}
+    described = [info for info in proto.graph.value_info if info.name not in infos]
+    del proto.graph.value_info[:]
+    proto.graph.value_info.extend(described)
     model = ir.from_proto(proto)
     for value in list(model.graph.inputs):
         weight = source.graph.initializers.get(str(value.name))
@@ -89,7 +96,29 @@ def with_weights(proto: onnx.ModelProto, source: ir.Model) -> ir.Model:
             model.graph.inputs.remove(value)
             value.const_value = weight.const_value
             model.graph.register_initializer(value)
+    types = TypeReader()
     for graph in all_graphs(model.graph):
         for value in (*graph.inputs, *(value for node in graph for value in node.outputs)):
-            value.shape = drop_generated_dim_names(value.shape)
+            kind = infos.get(value.name or "") if graph is model.graph else None
+            if kind is None:
+                value.shape = drop_generated_dim_names(value.shape)
+            else:
+                value.type, value.shape = types.read(kind)
     return model
+
+
+class TypeReader:
+    """Reads the types of values, of which most are equal to a few. Equal shapes are shared."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, tuple[ir.TypeProtocol | None, ir.Shape | None]] = {}
+
+    def read(self, kind: onnx.TypeProto) -> tuple[ir.TypeProtocol | None, ir.Shape | None]:
+        """Return a type, and its shape without generated names of dims."""
+        key = kind.SerializeToString()
+        known = self._known.get(key)
+        if known is None:
+            made = ir.serde.deserialize_type_proto_for_type(kind) if kind.WhichOneof("value") else None
+            shape = None if made is None else ir.serde.deserialize_type_proto_for_shape(kind)
+            known = self._known[key] = (made, drop_generated_dim_names(shape))
+        return known
