@@ -2,7 +2,8 @@
 
 A step looks 500 rows of 32 floats up and updates them, in tables of 1,000, 100,000 and 1,000,000 rows; their ids are
 distinct, or drawn by Zipf's law, as words and products are. Printed are microseconds of a step, medians of turns, and
-ratios of these. The tables of 1,000 rows are compared after one step.
+ratios of these. The tables of 1,000 rows are compared after one step. With ``--programs``: a step of a whole program,
+and its feeds, with each optimizer of caffe2.python.optimizer that updates rows (_table_program.py).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-from _measure import Spread, ours, ratio, take_turns
+from _measure import Spread, caffe2_files, ours, ratio, take_turns
 from conformance.oracle import find_oracle
 from conformance.recording import operator
 from workloads.training import WIDTH, Arrays, Workload
@@ -47,6 +48,8 @@ UPDATES: Final[dict[str, OperatorDef]] = {
 
 # The optimizers that PyTorch has for gradients of rows, by their names in ``torch_step``.
 IN_TORCH: Final = {"SGD": "sgd", "SparseAdagrad": "adagrad", "SparseAdam": "adam"}
+# The optimizers of caffe2.python.optimizer that update rows, with their options.
+PROGRAMS: Final = ("sgd", "sgd momentum=0.9", "adagrad", "adam", "wngrad", "storm", "adadelta")
 
 
 def workload(optimizer: str, rows: int, *, zipf: bool) -> Workload:
@@ -80,10 +83,22 @@ def main() -> int:
     parser.add_argument("--rows", type=int, nargs="*", default=ROWS, help="of tables (default: %(default)s)")
     parser.add_argument("--processor-time", action="store_true", help="time of the process: for busy machines")
     parser.add_argument("--only", nargs="*", default=list(UPDATES), choices=list(UPDATES), help="the optimizers to run")
+    parser.add_argument("--programs", action="store_true", help="whole programs")
     options = parser.parse_args()
     python = find_oracle()
     if python is None:
         sys.exit("real Caffe2 is not installed; scripts/oracle installs it")
+    clock = "processor" if options.processor_time else "seconds"
+    if options.programs:
+        for kind in PROGRAMS:
+            for rows in options.rows:
+                arguments = [kind, str(rows), str(STEPS)]
+                commands: dict[str, list[str | Path]] = {
+                    "workspace": ours("_table_program.py", caffe2_files(python), *arguments),
+                    "caffe2": [python, HERE / "_table_program.py", "", *arguments],
+                }
+                _print(f"{kind:<16} {rows:>9,} rows", take_turns(commands, options.repeats, 1, clock=clock))
+        return 0
     agreed = True
     for name in options.only:
         for rows, zipf in ((rows, zipf) for rows in options.rows for zipf in (False, True)):
@@ -92,7 +107,7 @@ def main() -> int:
                 workload(name, rows, zipf=zipf).write(folder)
                 calls = ["1", str(STEPS)]
                 files = [folder / "feed.npz", folder / "caffe2.npz"]
-                commands: dict[str, list[str | Path]] = {
+                commands = {
                     "workspace": ours("train.py", "--workspace", folder, *calls, "1"),
                     "caffe2": [python, HERE / "_caffe2_calls.py", folder, *files, *calls],
                 }
@@ -100,18 +115,21 @@ def main() -> int:
                     commands["torch"] = ours(
                         "train.py", "--torch", folder, str(STEPS), "1", f"embedding {IN_TORCH[name]} {rows}"
                     )
-                clock = "processor" if options.processor_time else "seconds"
-                seconds = take_turns(commands, options.repeats, 1, clock=clock)
-                micro = {key: Spread.of([s / STEPS * 1e6 for s in found]).median for key, found in seconds.items()}
                 label = f"{name:<24} {rows:>9,} rows, {'Zipf' if zipf else 'distinct':<8}"
-                others = "".join(
-                    f"   {key} {micro[key]:8.1f} us   {ratio(seconds['workspace'], found):5.2f} x"
-                    for key, found in seconds.items()
-                    if key != "workspace"
-                )
-                print(f"{label} {micro['workspace']:8.1f} us{others}", flush=True)
+                _print(label, take_turns(commands, options.repeats, 1, clock=clock))
                 agreed &= _agrees(folder, label)
     return int(not agreed)
+
+
+def _print(label: str, seconds: dict[str, list[float]]) -> None:
+    """Print microseconds of a step, and this project's time over the others'."""
+    micro = {key: Spread.of([s / STEPS * 1e6 for s in found]).median for key, found in seconds.items()}
+    others = "".join(
+        f"   {key} {micro[key]:8.1f} us   {ratio(seconds['workspace'], found):5.2f} x"
+        for key, found in seconds.items()
+        if key != "workspace"
+    )
+    print(f"{label} {micro['workspace']:8.1f} us{others}", flush=True)
 
 
 def _agrees(folder: Path, label: str) -> bool:
