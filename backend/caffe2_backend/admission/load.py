@@ -74,7 +74,7 @@ def load_ir(model: OnnxModel, base_dir: Location | None = None) -> ir.Model:
         scopes = scopes_of(proto)
         found = _external(scopes, place)
     folder = _place(proto, found)
-    loaded = _deserialized(proto, is_given=proto is model)
+    loaded = _deserialized(proto)
     _find_values(loaded.graph.initializers, place, folder)
     return loaded
 
@@ -175,8 +175,8 @@ def _admitted(
     return proto, scopes
 
 
-def _deserialized(proto: onnx.ModelProto, *, is_given: bool) -> ir.Model:
-    """Return the model as onnx_ir reads it; changes to it do not reach a message that was given.
+def _deserialized(proto: onnx.ModelProto) -> ir.Model:
+    """Return the model as onnx_ir reads it; changes to it do not reach the message.
 
     Raises ConversionError for what onnx_ir does not accept.
     """
@@ -189,8 +189,7 @@ def _deserialized(proto: onnx.ModelProto, *, is_given: bool) -> ir.Model:
         location = NetLocation(proto.graph.name or "graph")
         reason = f"the model cannot be read: {type(cause).__name__}: {cause}"[:_LONGEST]
         raise ConversionError([Diagnostic("malformed-model", reason, location)]) from None
-    if is_given:
-        own_names(loaded)
+    own_names(loaded)
     return loaded
 
 

@@ -1,7 +1,8 @@
-"""Tensors of a caller's message, which can be renamed without changing the message.
+"""Tensors of a model's message, which can be renamed without changing the message, and know their type and shape.
 
 onnx_ir writes the name of a value into the tensor message behind it. Initializers of bodies are renamed where names
-are made unique: in the message that would leave an output or operand of the body without its initializer.
+are made unique: in the message that would leave an output or operand of the body without its initializer. It makes the
+type and the shape of a tensor anew whenever they are asked for, which passes do for every weight.
 """
 
 from __future__ import annotations
@@ -20,6 +21,18 @@ class _OwnName(ir.serde.TensorProtoTensor):
     def __init__(self, proto: onnx.TensorProto) -> None:
         super().__init__(proto)
         self._own = proto.name
+        self._dtype = ir.DataType(proto.data_type)
+        self._shape = ir.Shape(proto.dims, frozen=True)
+
+    @property
+    def dtype(self) -> ir.DataType:
+        """The element type."""
+        return self._dtype
+
+    @property
+    def shape(self) -> ir.Shape:
+        """The shape."""
+        return self._shape
 
     @property
     def name(self) -> str:
@@ -54,8 +67,8 @@ def own_names(model: ir.Model) -> None:
 
 def _own_attributes(nodes: Iterable[ir.Node]) -> None:
     for node in nodes:
-        for name, attribute in list(node.attributes.items()):
-            if not attribute.is_ref() and attribute.type == ir.AttributeType.TENSOR:
+        for name, attribute in node.attributes.data.items():
+            if attribute.type == ir.AttributeType.TENSOR and not attribute.is_ref():
                 tensor = attribute.as_tensor()
                 if isinstance(tensor, ir.serde.TensorProtoTensor):
                     node.attributes[name] = ir.AttrTensor(name, _OwnName(tensor.raw), attribute.doc_string)
