@@ -12,6 +12,7 @@ from caffe2_frontend.emit.layers.moments import inverse_deviation, moments
 from caffe2_frontend.emit.layers.neighbours import mean_over_channels
 from caffe2_frontend.emit.layout import channels_last, move_first, move_last
 from caffe2_frontend.emit.operand_checks import require_groups
+from caffe2_frontend.emit.reductions import reduce_axes
 from caffe2_frontend.emit.shapes import (
     broadcast_over_channels,
     cast,
@@ -222,7 +223,10 @@ def _affine(op: Op, x: Value, scale: Value, bias: Value) -> Value:
 def _batch_moments(op: Op, x: Value, batches: int, count: Value) -> tuple[Value, Value]:
     """Return mean and variance [C] of the batch, or of the sums over ``batches`` batches of ``count`` elements."""
     if batches <= 1:
-        return moments(op, x, [0, *range(2, op.rank(x))], keepdims=False)
+        axes = [0, *range(2, op.rank(x))]
+        mean = reduce_axes(op, "ReduceMean", x, axes)
+        centered = sub(op, x, broadcast_over_channels(op, mean, x))  # as it is normalized, and in the gradient
+        return mean, reduce_axes(op, "ReduceMean", square(op, centered), axes)
     mean, power = (div(op, op.input(i), count) for i in (5, 6))
     return mean, sub(op, power, square(op, mean))
 
