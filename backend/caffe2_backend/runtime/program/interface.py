@@ -86,7 +86,8 @@ class NetInterface:
             needs = tuple(dict.fromkeys((*needs, *_passed_on(net, {*own, *effects.may}))))
         soft = {**effects.soft, **effects.through}
         may_need = tuple(name for name in soft if name not in effects.exposed and name not in own)
-        writes = tuple(name for name in effects.may if name not in scopes)
+        left = _left(view)
+        writes = tuple(name for name in effects.may if name not in scopes and name not in left)
         written = frozenset(writes)
         known = written if state else {*written, *needs, *made}
         declared = [name for name in declared_outputs(net) if name in known]
@@ -130,6 +131,17 @@ def _remade(op: OpView) -> tuple[str, ...]:
     if not isinstance(control, RecurrentNetwork) or draws_numbers(op):
         return ()
     return control.objects
+
+
+def _left(view: NetView) -> set[str]:
+    """Return the blobs that are listed as outputs and left as they were: masks of a Dropout that drops nothing."""
+    masks, written = set[str](), set[str]()
+    for op in view.ops:
+        # A wrong argument is reported by the conversion.
+        kept = op.type == "Dropout" and not draws_numbers(op)
+        written.update(op.outputs[:1] if kept else op.outputs)
+        masks.update(op.outputs[1:] if kept else ())
+    return masks - written
 
 
 def _figures(net: NetDef, written: Collection[str]) -> list[str]:

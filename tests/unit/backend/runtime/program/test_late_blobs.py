@@ -128,3 +128,15 @@ def test_a_late_blob_of_a_net_with_other_names() -> None:
         np.testing.assert_array_equal(workspace.fetch(b), -3 * np.maximum(X, 0))  # type: ignore[arg-type]  # arrays
         np.testing.assert_array_equal(workspace.fetch(a), 3 * np.maximum(X, 0))  # type: ignore[arg-type]  # arrays
         assert workspace.conversions() == 1
+
+
+def test_a_dropout_that_drops_nothing_leaves_its_mask() -> None:
+    workspace = Workspace()
+    workspace.feed("x", np.ones(4, np.float32))
+    for name, is_test in (("train", 0), ("test", 1)):
+        drop = operator("Dropout", ["x"], ["y", "mask"], ratio=0.0, is_test=is_test)
+        workspace.run_net_once(NetDef(name=name, op=[drop], external_output=["y", "mask"]))
+        np.testing.assert_array_equal(workspace.fetch("mask"), np.ones(4, np.bool_))  # type: ignore[arg-type] # an array
+    workspace.remove_blob("mask")
+    workspace.run_net_once(NetDef(name="test", op=[drop]))
+    assert not workspace.has_blob("mask")
