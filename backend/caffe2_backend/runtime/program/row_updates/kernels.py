@@ -203,9 +203,10 @@ def row_adagrad(ids: Any, grads: Any, table: Any, moment: Any, lr: Any, epsilon:
 
 
 def adam(
-    ids: Any, grads: Any, table: Any, moment1: Any, moment2: Any, rate: Any, beta1: Any, beta2: Any, epsilon: Any
-) -> None:
-    """SparseAdam; ``rate`` is the learning rate times the corrections of both moments."""
+    ids: Any, grads: Any, table: Any, moment1: Any, moment2: Any,
+    rate: Any, beta1: Any, beta2: Any, epsilon: Any, divides: bool,
+) -> None:  # fmt: skip
+    """SparseAdam; ``rate`` has all corrections, and without ``divides`` the second moment has no part in the step."""
     one = np.float32(1)
     for k in range(ids.size):
         i = ids[k]
@@ -214,7 +215,7 @@ def adam(
             first = moment1[i, j] * beta1 + grad * (one - beta1)
             second = moment2[i, j] * beta2 + grad * grad * (one - beta2)
             moment1[i, j], moment2[i, j] = first, second
-            table[i, j] += first * rate / (np.sqrt(second) + epsilon)
+            table[i, j] += first * rate / (np.sqrt(second) + epsilon) if divides else first * rate
 
 
 def row_adam(

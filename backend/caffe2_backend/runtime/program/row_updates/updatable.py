@@ -91,19 +91,36 @@ def _adagrad(op: OpView) -> Update:
 def _adam(op: OpView) -> Update:
     beta1, beta2 = op.args.number("beta1", default=0.9), op.args.number("beta2", default=0.999)
     rest = np.float32(beta1), np.float32(beta2), _number(op, "epsilon", 1e-5)
-    by_row = op.type == "RowWiseSparseAdam"
-    kernel = kernels.row_adam if by_row else kernels.adam
+    by_row, rectified = op.type == "RowWiseSparseAdam", op.args.flag("enableRAdam", default=False)
 
     def update(tables: Sequence[Array], ids: Array, operands: Sequence[Any]) -> None:
         table = as_rows(tables[0])
         first = _state(op, tables[1], table, table.shape[1])
-        moment = _state(op, tables[2], table, 1 if by_row else table.shape[1])
-        grads = _gradient(op, operands[4], ids, table)
+        second = _state(op, tables[2], table, 1 if by_row else table.shape[1])
+        lr, grads = _first(op, operands, 5), _gradient(op, operands[4], ids, table)
         step = int(_element(op, operands, 6)) + 1
-        rate = _first(op, operands, 5) * np.float32(np.sqrt(1 - beta2**step) / (1 - beta1**step))
-        kernels.compiled(kernel)(ids, grads, table, first, moment, rate, *rest)
+        of_first, of_both = 1 / (1 - beta1**step), np.sqrt(1 - beta2**step) / (1 - beta1**step)
+        if by_row:
+            kernels.compiled(kernels.row_adam)(ids, grads, table, first, second, lr * np.float32(of_both), *rest)
+            return
+        factor = _rectification(beta2, step) if rectified else 1.0
+        rate = lr * np.float32(of_first if factor is None else of_both * factor)
+        kernels.compiled(kernels.adam)(ids, grads, table, first, second, rate, *rest, factor is not None)
 
     return update
+
+
+def _rectification(beta2: float, step: int) -> float | None:
+    """Return the factor of a step of RAdam; None before its second moment is usable.
+
+    The length of the approximated simple moving average is ``limit - 2 * t * beta2 ** t / (1 - beta2 ** t)``, which
+    must be 5 at least. (L. Liu et al., "On the Variance of the Adaptive Learning Rate and Beyond", 2019.)
+    """
+    with np.errstate(all="ignore"):  # beta2 may be 1
+        power, limit = beta2**step, np.float64(2) / (1 - beta2) - 1
+        length = limit - np.float64(2) * step * power / (1 - power)
+        factor = np.sqrt((length - 4) * (length - 2) * limit / ((limit - 4) * (limit - 2) * length))
+    return factor if length >= 5 else None
 
 
 def _momentum(op: OpView) -> Update:
@@ -186,7 +203,7 @@ def _adadelta(op: OpView) -> Update:
 
 
 _ADAGRAD: Final = Kind(_adagrad, (0, 1), (0, 1), ids=2, counts=(5,), plain={"decay": 1, "counter_halflife": -1})
-_ADAM: Final = Kind(_adam, (0, 1, 2), (0, 1, 2), ids=3, counts=(7,), plain={"enableRAdam": 0})
+_ADAM: Final = Kind(_adam, (0, 1, 2), (0, 1, 2), ids=3, counts=(7,))
 KINDS: Final[Mapping[str, Kind]] = {
     "RowWiseSparseAdagrad": _ADAGRAD,
     "RowWiseSparseAdam": _ADAM,

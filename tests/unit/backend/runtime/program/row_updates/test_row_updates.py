@@ -41,9 +41,12 @@ UPDATES: dict[str, OperatorDef] = {
     "SparseAdadelta": operator(
         "SparseAdadelta", ["table", "m", "n", "ids", "g", "lr"], ["table", "m", "n"], decay=0.9
     ),
-    "no rectification": operator(
-        "SparseAdam", ["table", "m", "n", "ids", "g", "lr", "t"], ["table", "m", "n"], enableRAdam=0
-    ),
+    **{
+        f"{name} rectification": operator(
+            "SparseAdam", ["table", "m", "n", "ids", "g", "lr", "t"], ["table", "m", "n"], enableRAdam=flag
+        )
+        for name, flag in {"no": 0, "with": 1}.items()
+    },
     "one": operator("ScatterWeightedSum", ["table", "one", "ids", "g", "lr"], ["table"]),
     "half": operator("ScatterWeightedSum", ["table", "half", "ids", "g", "lr", "g", "half"], ["table"]),
 }  # fmt: skip
