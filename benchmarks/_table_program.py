@@ -7,6 +7,7 @@ Caffe2; the optimizer, with its options as name=value; the rows of the table; th
 """
 
 import importlib
+import json
 import os
 import sys
 
@@ -38,7 +39,7 @@ def main() -> None:
     name, *options = kind.split()
     pairs = (option.split("=") for option in options)
     rate = {} if name == "ftrl" else {"base_learning_rate": 0.1}
-    getattr(optimizer, "build_" + name)(model, **rate, **{key: float(value) for key, value in pairs})
+    getattr(optimizer, "build_" + name)(model, **rate, **{key: json.loads(value) for key, value in pairs})
     random = np.random.RandomState(0)
     feeds = []
     for _ in range(FEEDS):

@@ -49,7 +49,7 @@ UPDATES: Final[dict[str, OperatorDef]] = {
 # The optimizers that PyTorch has for gradients of rows, by their names in ``torch_step``.
 IN_TORCH: Final = {"SGD": "sgd", "SparseAdagrad": "adagrad", "SparseAdam": "adam"}
 # The optimizers of caffe2.python.optimizer that update rows, with their options.
-PROGRAMS: Final = ("sgd", "sgd momentum=0.9", "adagrad", "adam", "wngrad", "storm", "adadelta")
+PROGRAMS: Final = ("sgd", "sgd momentum=0.9", "adagrad", "adam", "adam enableRAdam=1", "wngrad", "storm", "adadelta")
 
 
 def workload(optimizer: str, rows: int, *, zipf: bool) -> Workload:
