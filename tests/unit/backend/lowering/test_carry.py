@@ -146,15 +146,15 @@ def test_functions_are_inlined() -> None:
 
 def test_all_findings_come_at_once_those_of_bodies_too() -> None:
     model = parser.parse_model("""<ir_version: 10, opset_import: ["": 21]>
-        g (float[1,2] x, bool c, seq(float[2]) s) => (float[1,2] y, int64 n) {
+        g (float[5,5] x, bool c, seq(float[2]) s) => (float[5,5] y, int64 n) {
           n = SequenceLength(s)
-          y = If(c) <then_branch = a () => (float[1,2] q) { m = Multinomial<sample_size = 2>(x) q = Cast<to = 1>(m) },
-                     else_branch = b () => (float[1,2] r) { r = Identity(x) }> }""")
+          y = If(c) <then_branch = a () => (float[5,5] q) { m = Det(x) q = Add(x, m) },
+                     else_branch = b () => (float[5,5] r) { r = Identity(x) }> }""")
     with pytest.raises(ConversionError) as caught:
         to_netdef(model)
     places = [str(finding.location) for finding in caught.value.findings]
     assert places[0] == "g[0] SequenceLength"
-    assert "g[1] If > then_branch[0] Multinomial" in places
+    assert "g[1] If > then_branch[0] Det" in places
 
 
 def test_the_model_given_is_not_changed() -> None:

@@ -103,11 +103,11 @@ def test_sequence_lengths_of_opset_8_are_refused() -> None:
 
 def test_what_a_body_lacks_is_found_at_its_place() -> None:
     model = parser.parse_model("""<ir_version: 9, opset_import: ["": 20]>
-        g (float[T,4] x) => (float[T] s) {
-        s = Scan<num_scan_inputs = 1, body = b (float[4] r) => (float o) { m = Mul(r, r)
-            k = Constant<value_ints = [2, 2]>() n = Reshape(m, k) d = Multinomial(n)
-            e = Cast<to = 1>(d) o = ReduceSum<keepdims = 0>(e) }>(x) }""")
-    with pytest.raises(ConversionError, match=r"Scan > body\[\d\] Multinomial"):
+        g (float[T,25] x) => (float[T] s) {
+        s = Scan<num_scan_inputs = 1, body = b (float[25] r) => (float o) { m = Mul(r, r)
+            k = Constant<value_ints = [5, 5]>() n = Reshape(m, k) d = Det(n)
+            o = ReduceSum<keepdims = 0>(d) }>(x) }""")
+    with pytest.raises(ConversionError, match=r"Scan > body\[\d\] Det"):
         to_netdef(model)
 
 
