@@ -139,7 +139,9 @@ def _forest(define: Definition, prefix: str, targets: int) -> Forest:
     """Return the nodes of the attributes, in their order; weights are those of ``prefix``."""
     trees, ids = define.integers("nodes_treeids"), define.integers("nodes_nodeids")
     thresholds, leaf_weights = _numbers(define, "nodes_values"), _numbers(define, f"{prefix}_weights")
-    if not trees or not len(thresholds) or not len(leaf_weights) or thresholds.dtype != leaf_weights.dtype:
+    if not trees or not len(thresholds) or not len(leaf_weights):
+        define.undefined()
+    if {thresholds.dtype, leaf_weights.dtype} not in ({np.dtype(np.float32)}, {np.dtype(np.float64)}):
         define.undefined()
     _require_forest(define, prefix, targets)
     index = {key: i for i, key in enumerate(zip(trees, ids, strict=True))}

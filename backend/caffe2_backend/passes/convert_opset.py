@@ -175,14 +175,16 @@ def _set_legacy_resize_attributes(graph: ir.Graph) -> None:
 def _set_types_of_bounds(graph: ir.Graph) -> None:
     """Give the bounds of Clip, attributes once, the type of what is clipped: ONNX's converter makes floats of them."""
     for node in _nodes(graph):
-        x, *bounds = node.inputs if node.op_type == "Clip" and not node.domain else (None,)
+        x, *bounds = node.inputs if node.op_type == "Clip" and not node.domain and node.inputs else (None,)
+        if x is None or x.dtype is None or not x.dtype.is_floating_point():
+            continue
         for bound in bounds:
             constant = None if bound is None else bound.producer()
-            if x is None or x.dtype is None or bound is None or constant is None or constant.op_type != "Constant":
-                continue
-            number = constant.attributes["value"].as_tensor().numpy().astype(x.dtype.numpy())
-            constant.attributes["value"] = ir.AttrTensor("value", ir.Tensor(number))
-            bound.type = ir.TensorType(x.dtype)
+            value = None if constant is None or constant.op_type != "Constant" else constant.attributes.get("value")
+            if bound is not None and constant is not None and value is not None:
+                number = value.as_tensor().numpy().astype(x.dtype.numpy())
+                constant.attributes["value"] = ir.AttrTensor("value", ir.Tensor(number))
+                bound.type = ir.TensorType(x.dtype)
 
 
 def _rounding(node: ir.Node) -> str:

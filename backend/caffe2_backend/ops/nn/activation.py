@@ -90,6 +90,8 @@ def dropout(op: Op) -> tuple[Value, ...]:
         ratio = 0.5 if not op.has_input(1) else op.known_number(op.input(1))
         if mode is None or ratio is None:
             return _drawn(op, x, op.optional(1), training)
+        if not 0 <= ratio < 1:
+            op.unsupported(f"ratio must be at least 0 and less than 1, not {ratio}", code="invalid-argument")
         op.note("the model was exported in training: Dropout draws random numbers")
         return op.emit("Dropout", op.require(x, FLOAT), outputs=2, ratio=float(ratio), is_test=0)
     if not op.wants(1):

@@ -83,3 +83,8 @@ def test_a_model_that_was_exported_in_training_is_noted(caplog: pytest.LogCaptur
 def test_samples_need_a_number() -> None:
     with pytest.raises(ConversionError, match="sample_size must be positive"):
         model("y = Multinomial<sample_size = 0>(x)", "int32 y")
+
+
+def test_ratios_at_which_everything_is_dropped_are_refused() -> None:
+    with pytest.raises(ConversionError, match="ratio must be at least 0 and less than 1"):
+        model(f"{TRAINING.replace('0.4', '1.0')} y = Dropout(x, ratio, mode)", "float y")
