@@ -16,7 +16,7 @@ from caffe2_backend.restore.restored_nodes import reserved_names
 from caffe2_backend.state import Import
 from caffe2_bridge.passes import InPlacePass
 from caffe2_frontend.interop.bodies import all_graphs, all_nodes, has_bodies
-from caffe2_frontend.interop.domains import is_standard
+from caffe2_frontend.interop.domains import is_standard, standard_type
 from caffe2_frontend.interop.files.strip_weights import TypeReader, without_weights
 from caffe2_frontend.interop.inference.shape_inference import infer_shapes
 from caffe2_frontend.interop.input_defaults import SEPARATE_INITIALIZERS
@@ -250,6 +250,12 @@ def _add_identities_to_outputs(model: ir.Model) -> None:
                 body.outputs[position] = node.outputs[0]
 
 
+def _is_constant(value: ir.Value) -> bool:
+    """Whether a Constant makes a value, which becomes an initializer and needs a name."""
+    producer = value.producer()
+    return producer is not None and standard_type(producer) == "Constant"
+
+
 def make_names_unique(model: ir.Model) -> None:
     """Make the names of all values of all graphs unique: Caffe2's bodies share one workspace."""
     taken = {*reserved_names(model.graph)}
@@ -257,7 +263,7 @@ def make_names_unique(model: ir.Model) -> None:
         values = [*graph.inputs, *graph.initializers.values(), *(value for node in graph for value in node.outputs)]
         for value in dict.fromkeys(values):
             name = value.name
-            if name == "" and not value.uses() and not value.is_graph_output():
+            if name == "" and not (value.uses() or value.is_graph_output() or _is_constant(value)):
                 continue  # an optional output that is left out
             base, count = name or "value", 1
             while not name or name in taken:

@@ -69,3 +69,10 @@ def test_a_model_with_bodies_is_always_inferred(calls: list[int]) -> None:
 def test_an_import_infers_a_plain_model_once(calls: list[int]) -> None:
     to_netdef(parser.parse_model(TEXT))
     assert len(calls) == 1
+
+
+@pytest.mark.parametrize("foreign", ["carry", "error"])
+def test_a_constant_that_nothing_reads_needs_no_name(foreign: Any) -> None:
+    model = parser.parse_model(TEXT.replace("{ a =", "{ c = Constant <value_int = 7> () a ="))
+    next(node for node in model.graph.node if node.op_type == "Constant").output[0] = ""
+    assert [op.type for op in to_netdef(model, foreign=foreign).predict_net.op][-1] == "Negative"
