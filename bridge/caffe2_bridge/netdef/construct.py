@@ -17,6 +17,7 @@ _LISTS: Final = (  # the first match decides, so an empty list is of integers
     ("nets", (NetDef,)),
     ("tensors", (TensorProto,)),
 )
+_PLAIN: Final = frozenset({int, float, bytes, NetDef, TensorProto})  # types that a field takes as they are
 
 
 def make_argument(name: str, value: Any) -> Argument:
@@ -60,7 +61,7 @@ def _argument(name: str, value: Any) -> Argument:
             return Argument(name=name, n=value)
         case TensorProto():
             return Argument(name=name, t=value)
-        case Iterable():
+        case list() | Iterable():  # instances of the first are found faster
             return _list(name, list(value))
     raise BuildError(
         f"argument {name!r} must be a number, text, bytes, net, tensor or a list of these, not {type(value).__name__}"
@@ -68,12 +69,13 @@ def _argument(name: str, value: Any) -> Argument:
 
 
 def _list(name: str, values: list[Any]) -> Argument:
-    argument = Argument(name=name)
+    found = set(map(type, values))
     for field, types in _LISTS:
-        if all(isinstance(value, types) for value in values):
-            getattr(argument, field).extend(map(_to_field, values))
+        if all(issubclass(kind, types) for kind in found):
+            argument = Argument(name=name)
+            getattr(argument, field).extend(values if found <= _PLAIN else map(_to_field, values))
             return argument
-    kinds = sorted({type(value).__name__ for value in values})
+    kinds = sorted(kind.__name__ for kind in found)
     raise BuildError(f"argument {name!r} must be a list of values of one type, not of {' and '.join(kinds)}")
 
 
