@@ -25,12 +25,12 @@ class _OwnName(ir.serde.TensorProtoTensor):
         self._shape = ir.Shape(proto.dims, frozen=True)
 
     @property
-    def dtype(self) -> ir.DataType:
+    def dtype(self) -> ir.DataType:  # type: ignore[override] # the protocol's attributes are writeable
         """The element type."""
         return self._dtype
 
     @property
-    def shape(self) -> ir.Shape:
+    def shape(self) -> ir.Shape:  # type: ignore[override]
         """The shape."""
         return self._shape
 

@@ -60,7 +60,7 @@ class LiftOwnConstants(InPlacePass[Import]):
     def __call__(self, state: Import) -> None:
         """Lift the constants of the model's graph."""
         if not any(has_bodies(node) for node in state.model.graph):
-            common.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(state.model)
+            _lift_constants(state.model)
 
 
 class LiftConstants(InPlacePass[Import]):
@@ -73,8 +73,13 @@ class LiftConstants(InPlacePass[Import]):
         """Lift the constants of the model."""
         _add_identities_to_outputs(state.model)
         make_names_unique(state.model)
-        common.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(state.model)
+        _lift_constants(state.model)
         common.LiftSubgraphInitializersToMainGraphPass()(state.model)
+
+
+def _lift_constants(model: ir.Model) -> None:
+    if any(node.op_type == "Constant" for node in all_nodes(model.graph)):
+        common.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
 
 
 class InferShapes(InPlacePass[Import]):

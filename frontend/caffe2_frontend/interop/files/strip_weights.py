@@ -46,15 +46,14 @@ def without_weights(model: ir.Model, *, metadata: bool = True) -> onnx.ModelProt
 def weights_as_inputs(model: ir.Model) -> Iterator[None]:
     """Replace large initializers by graph inputs of their type and shape, until the end of the block."""
     graph = model.graph
-    for value in graph.initializers.values():
-        # As a protobuf it would lose its folder, and be read from the working directory.
-        if isinstance(value.const_value, ir.ExternalTensor) and value.const_value.nbytes <= SMALL_TENSOR_BYTES:
-            value.const_value = in_memory(value.const_value)
-    large = [
-        v
-        for v in graph.initializers.values()
-        if v.const_value is not None and v.const_value.nbytes > SMALL_TENSOR_BYTES
-    ]
+    large = []
+    for value in graph.initializers.data.values():
+        tensor = value.const_value
+        if tensor is not None and tensor.nbytes > SMALL_TENSOR_BYTES:
+            large.append(value)
+        elif isinstance(tensor, ir.ExternalTensor):
+            # As a protobuf it would lose its folder, and be read from the working directory.
+            value.const_value = in_memory(tensor)
     for value in large:
         graph.initializers.pop(str(value.name))
         graph.inputs.append(value)

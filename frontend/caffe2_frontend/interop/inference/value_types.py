@@ -25,8 +25,12 @@ def shapes_of(kind: onnx.TypeProto) -> Iterator[onnx.TensorShapeProto]:
 
 
 def negative_dims(kinds: Iterable[onnx.TypeProto]) -> Iterator[onnx.TensorShapeProto.Dimension]:
-    """Return the dims of a negative size, which are not known: some exporters write -1."""
-    return (dim for kind in kinds for shape in shapes_of(kind) for dim in shape.dim if dim.dim_value < 0)
+    """Yield the dims of a negative size, which are not known: some exporters write -1."""
+    for kind in kinds:
+        for shape in (kind.tensor_type.shape,) if kind.HasField("tensor_type") else shapes_of(kind):
+            for dim in shape.dim:
+                if dim.dim_value < 0:
+                    yield dim
 
 
 def holds_map(kind: onnx.TypeProto) -> bool:
