@@ -15,7 +15,7 @@ from caffe2_backend.passes.describe_registered import describe_registered
 from caffe2_backend.restore.restored_nodes import reserved_names
 from caffe2_backend.state import Import
 from caffe2_bridge.passes import InPlacePass
-from caffe2_frontend.interop.bodies import all_graphs, all_nodes, has_bodies
+from caffe2_frontend.interop.bodies import all_graphs, all_nodes, has_bodies, proto_bodies
 from caffe2_frontend.interop.domains import is_standard, standard_type
 from caffe2_frontend.interop.files.strip_weights import TypeReader, without_weights
 from caffe2_frontend.interop.inference.shape_inference import infer_shapes
@@ -117,9 +117,9 @@ def _facts(model: ir.Model) -> list[object] | None:
     for value in (*model.graph.inputs, *model.graph.initializers.values(), *model.graph.outputs):
         found += _known_of(value)
     for node in model.graph:
-        if node.attributes and has_bodies(node):
+        if node.attributes.data and has_bodies(node):
             return None
-        found += (node, *node.inputs, *node.attributes.values())
+        found += (node, *node.inputs, *node.attributes.data.values())
         for value in node.outputs:
             found += _known_of(value)
     return found
@@ -166,11 +166,10 @@ def _describe_results(model: ir.Model) -> None:
 def _show_constants(graph: onnx.GraphProto, constants: Mapping[str, onnx.TensorProto]) -> None:
     """Copy the constants that bodies read into them: ONNX's inference does not see the values of outer graphs."""
     for node in graph.node:
-        for attr in node.attribute:
-            for body in (attr.g, *attr.graphs):
-                read = dict.fromkeys(name for inner in body.node for name in inner.input if name in constants)
-                body.initializer.extend(constants[name] for name in read)
-                _show_constants(body, constants)
+        for body in proto_bodies(node):
+            read = dict.fromkeys(name for inner in body.node for name in inner.input if name in constants)
+            body.initializer.extend(constants[name] for name in read)
+            _show_constants(body, constants)
 
 
 def type_formals(model: ir.Model) -> bool:
@@ -218,9 +217,8 @@ def _described(graph: onnx.GraphProto) -> Iterator[tuple[str, onnx.ValueInfoProt
     for info in (*graph.value_info, *graph.output):
         yield info.name, info
     for node in graph.node:
-        for attr in node.attribute:
-            for body in (attr.g, *attr.graphs):
-                yield from _described(body)
+        for body in proto_bodies(node):
+            yield from _described(body)
 
 
 def _complete(value: ir.Value, kind: ir.TypeProtocol | None, shape: ir.Shape | None) -> None:

@@ -26,7 +26,7 @@ def all_nodes(graph: ir.Graph | ir.Function) -> Iterator[ir.Node]:
     """Yield a graph's nodes, each followed by those of its bodies, at any depth; faster than ``onnx_ir``'s iterator."""
     for node in graph:
         yield node
-        if node.attributes:
+        if node.attributes.data:
             for body in bodies(node):
                 yield from all_nodes(body)
 
@@ -38,7 +38,7 @@ def all_graphs(graph: ir.Graph) -> Iterator[ir.Graph]:
     """
     yield graph
     for node in graph:
-        if node.attributes:
+        if node.attributes.data:
             for body in bodies(node):
                 yield from all_graphs(body)
 
