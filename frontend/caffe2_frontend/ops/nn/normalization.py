@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf, prod
+
 import numpy as np
 import onnx_ir as ir
 
@@ -69,12 +71,11 @@ def spatial_bn(op: Op) -> Value | tuple[Value, ...]:
     if test:
         y = op.emit("BatchNormalization", x, scale, bias, mean, var, epsilon=epsilon)
         return move_last(op, y, when=last)
-    elements, channels = (cast(op, op.emit("Size", v), ir.DataType.FLOAT) for v in (x, scale))
-    count = div(op, mul(op, elements, float(batches)), channels)
+    count = _count(op, x, scale, batches)
     batch_mean, batch_var = _batch_moments(op, x, batches, count)
     rstd = inverse_deviation(op, batch_var, epsilon)
     y = _affine(op, sub(op, x, broadcast_over_channels(op, batch_mean, x)), mul(op, scale, rstd), bias)
-    unbiased = mul(op, batch_var, div(op, count, sub(op, count, 1.0)))
+    unbiased = mul(op, batch_var, _unbiased_share(op, count))
     results = [blend(op, mean, batch_mean, momentum), blend(op, var, unbiased, momentum), batch_mean, rstd]
     if not op.static_dim(x, 0):
         # A batch without images leaves the running moments unchanged, and saves zeros.
@@ -220,7 +221,24 @@ def _affine(op: Op, x: Value, scale: Value, bias: Value) -> Value:
     return add(op, mul(op, x, broadcast_over_channels(op, scale, x)), broadcast_over_channels(op, bias, x))
 
 
-def _batch_moments(op: Op, x: Value, batches: int, count: Value) -> tuple[Value, Value]:
+def _count(op: Op, x: Value, scale: Value, batches: int) -> Value | float:
+    """Return the number of elements of a channel in ``batches`` batches, a float."""
+    dims = [op.static_dim(x, axis) for axis in (0, *range(2, op.rank(x)))]
+    known = [dim for dim in dims if dim is not None]
+    if len(known) == len(dims):
+        return float(prod(known) * batches)
+    elements, channels = (cast(op, op.emit("Size", v), ir.DataType.FLOAT) for v in (x, scale))
+    return div(op, mul(op, elements, float(batches)), channels)
+
+
+def _unbiased_share(op: Op, count: Value | float) -> Value | float:
+    """Return ``count / (count - 1)``; infinity for 1, where the variance is 0."""
+    if isinstance(count, float):
+        return count / (count - 1) if count != 1 else inf
+    return div(op, count, sub(op, count, 1.0))
+
+
+def _batch_moments(op: Op, x: Value, batches: int, count: Value | float) -> tuple[Value, Value]:
     """Return mean and variance [C] of the batch, or of the sums over ``batches`` batches of ``count`` elements."""
     if batches <= 1:
         axes = [0, *range(2, op.rank(x))]
