@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
-from caffe2_bridge.diagnostics import OptionError
-from caffe2_frontend.interop.types import TensorInfo, tensor_info
+from caffe2_bridge.diagnostics.check_options import check_options
+from caffe2_frontend.interop.types import TensorInfo, tensor_infos
 
 Foreign = Literal["error", "carry"]
 # One device for all operators that can run there, or the device of each named input or parameter.
@@ -31,7 +31,7 @@ class ImportOptions:
         described: ``inputs``, each as a TensorInfo.
 
     Raises:
-        OptionError: ``foreign`` is not one of its values.
+        OptionError: ``foreign`` is not one of its values, or ``int8`` neither True nor False.
         InputSpecError: the description of an input has another form.
     """
 
@@ -44,11 +44,8 @@ class ImportOptions:
     described: Mapping[str, TensorInfo] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        choices = get_args(Foreign)
-        if self.foreign not in choices:
-            raise OptionError(f"foreign must be one of {', '.join(choices)}, not {self.foreign!r}")
-        described = {name: tensor_info(name, spec) for name, spec in self.inputs.items()}
-        object.__setattr__(self, "described", described)
+        check_options(self)
+        object.__setattr__(self, "described", tensor_infos(self.inputs))
 
     @property
     def carries_nodes(self) -> bool:

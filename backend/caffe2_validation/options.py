@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias
 
 from caffe2_backend.runtime.devices.device_names import device_name
 from caffe2_bridge.diagnostics import OptionError
+from caffe2_bridge.diagnostics.check_options import check_options
 from caffe2_bridge.storage import AnyPath
 from caffe2_frontend import ExportOptions, Recurrent
 from caffe2_validation.runtimes import Runtime
@@ -78,13 +79,15 @@ class ValidationOptions:
     device: str | None = None
 
     def __post_init__(self) -> None:
+        check_options(self)
         if self.device is not None:
             object.__setattr__(self, "device", device_name(self.device))
         ExportOptions(**self.export)  # which checks them
         if not self.sizes:
             raise OptionError("sizes must not be empty")
-        if self.steps < 1:
-            raise OptionError(f"steps must be at least 1, not {self.steps}")
+        for name, least in (("steps", 1), ("seed", 0)):
+            if getattr(self, name) < least:
+                raise OptionError(f"{name} must be at least {least}, not {getattr(self, name)}")
         for name in ("rtol", "atol"):
             value = getattr(self, name)
             if value is not None and not 0 <= value < math.inf:

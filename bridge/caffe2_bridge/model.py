@@ -14,6 +14,7 @@ from google.protobuf.message import Message
 
 from caffe2_bridge.control import all_operators
 from caffe2_bridge.diagnostics import OptionError
+from caffe2_bridge.diagnostics.check_options import require_sequence
 from caffe2_bridge.diagnostics.short_repr import short_repr
 from caffe2_bridge.init.init_net import InitNet, read_init_net
 from caffe2_bridge.init.needed import without_unneeded
@@ -42,11 +43,22 @@ class Model:
         predict_net: the net to run.
         init: the init net: constant parameters and other operators. ``init_net`` and ``params`` are views of it.
         source: the path or URL, without credentials, that the model was read from; empty for a model built in memory.
+
+    Raises OptionError if ``predict_net`` is not a NetDef of this project, or ``init`` not an InitNet: :meth:`of` takes
+    nets of any class.
     """
 
     predict_net: NetDef
     init: InitNet = field(default_factory=InitNet, repr=False)
     source: str = ""
+
+    def __post_init__(self) -> None:
+        for name, kind in (("predict_net", NetDef), ("init", InitNet)):
+            if not isinstance(getattr(self, name), kind):
+                given = type(getattr(self, name)).__name__
+                raise OptionError(
+                    f"{name} must be of type {kind.__name__}, not {given}: use Model.of(predict_net, init_net)"
+                )
 
     @classmethod
     def of(
@@ -132,6 +144,7 @@ class Model:
         """
         if names is None:
             return self
+        require_sequence("outputs", names)
         net = NetDef()
         net.CopyFrom(self.predict_net)
         del net.external_output[:]

@@ -13,6 +13,7 @@ from caffe2_bridge.diagnostics.short_repr import short_repr
 from caffe2_bridge.files.model_argument import NetLike
 from caffe2_bridge.model import Model
 from caffe2_frontend.analysis import analyze
+from caffe2_frontend.interop.types import tensor_infos
 from caffe2_frontend.options import DEFAULTS, ExportOptions
 
 
@@ -109,6 +110,6 @@ def check(
         InputSpecError: the description of an input is not ``(dtype, shape)``.
     """
     if inputs:
-        options = replace(options, inputs={**options.inputs, **inputs})
+        options = replace(options, inputs={**options.inputs, **tensor_infos(inputs)})
     state = analyze(predict_net, init_net, options)
     return Report(state.findings, state.covered, state.unexamined)

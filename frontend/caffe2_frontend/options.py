@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal
 
 import onnx
 
 from caffe2_bridge.diagnostics import OptionError
-from caffe2_frontend.interop.types import InputSpecError, TensorInfo, tensor_info
+from caffe2_bridge.diagnostics.check_options import check_options
+from caffe2_frontend.interop.types import TensorInfo, tensor_infos
 from caffe2_frontend.targets.table import find_target
 from caffe2_frontend.targets.target import Recurrent
 
@@ -34,8 +35,8 @@ class ExportOptions:
         described: ``inputs``, each as a TensorInfo.
 
     Raises:
-        OptionError: ``target``, ``recurrent``, ``recompute``, ``int8``, ``fp16_io`` or ``opset`` is outside of what is
-            supported, or ``training`` is asked for with ``fp16``.
+        OptionError: an option has a value of another type, or outside of what is supported, or ``training`` is asked
+            for with ``fp16``.
         InputSpecError: the description of an input has another form.
     """
 
@@ -58,12 +59,7 @@ class ExportOptions:
     described: Mapping[str, TensorInfo] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        for name, kind in (
-            ("recurrent", Recurrent), ("recompute", Recompute), ("int8", Int8), ("fp16_io", Float16Io)
-        ):  # fmt: skip
-            forms, chosen = get_args(kind), getattr(self, name)
-            if chosen not in forms:
-                raise OptionError(f"{name} must be one of {', '.join(forms)}, not {chosen!r}")
+        check_options(self)
         target = find_target(self.target)
         if self.recurrent == "auto":
             object.__setattr__(self, "recurrent", target.recurrent)
@@ -74,11 +70,7 @@ class ExportOptions:
             raise OptionError(f"opset must be from 1 to {newest} with the installed onnx, not {self.opset}")
         if self.training and self.fp16:
             raise OptionError("fp16 must not be combined with training: updates need float32")
-        if not isinstance(self.inputs, Mapping):
-            kind = type(self.inputs).__name__
-            raise InputSpecError(f"inputs must be a mapping such as {{'x': ('float32', ['N', 3])}}, not {kind}")
-        described = {name: tensor_info(name, spec) for name, spec in self.inputs.items()}
-        object.__setattr__(self, "described", described)
+        object.__setattr__(self, "described", tensor_infos(self.inputs))
 
 
 DEFAULTS = ExportOptions()

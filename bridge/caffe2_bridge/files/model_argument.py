@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from google.protobuf.message import Message
 
+from caffe2_bridge.diagnostics import OptionError
 from caffe2_bridge.files.loader import load, load_init_net
 from caffe2_bridge.model import Model
 from caffe2_bridge.plans import plan_net
@@ -25,9 +26,11 @@ def as_model(predict_net: NetLike | Model, init_net: NetLike | None = None) -> M
     Raises:
         NetFormatError: an argument is not a net, or a file cannot be read.
         ConversionError: a plan cannot be converted to one net.
-        OptionError: the scheme of a URL is not accepted.
+        OptionError: the scheme of a URL is not accepted, or an init net is given with a loaded model.
     """
     if isinstance(predict_net, Model):
+        if init_net is not None:
+            raise OptionError("init_net must not be given with a loaded model, which has its own")
         return predict_net
     if isinstance(predict_net, str | os.PathLike):
         if init_net is None or isinstance(init_net, str | os.PathLike):

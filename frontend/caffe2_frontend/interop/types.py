@@ -82,6 +82,7 @@ class TensorInfo:
 
 # Descriptions by rank come from arguments, which may be any number.
 _MAX_DESCRIBED_RANK: Final = 64
+_MAX_DIM: Final = 2**63 - 1  # of ONNX
 
 
 def of_rank(rank: int, dtype: ir.DataType | None = None) -> TensorInfo:
@@ -116,6 +117,14 @@ def onnx_dtype(value: Any) -> ir.DataType:
         raise InputSpecError(f"{value!r} is not an element type, such as float32, int64 or bool") from None
 
 
+def tensor_infos(inputs: Any) -> dict[str, TensorInfo]:
+    """Describe inputs as given, by name. Raises InputSpecError if they are not a mapping, or one has another form."""
+    if not isinstance(inputs, Mapping):
+        kind = type(inputs).__name__
+        raise InputSpecError(f"inputs must be a mapping such as {{'x': ('float32', ['N', 3])}}, not {kind}")
+    return {name: tensor_info(name, spec) for name, spec in inputs.items()}
+
+
 def tensor_info(name: str, spec: Any) -> TensorInfo:
     """Describe input ``name`` as given: ``(dtype, shape)``, or with ``(scale, zero_point)`` as third element.
 
@@ -126,6 +135,8 @@ def tensor_info(name: str, spec: Any) -> TensorInfo:
     if not isinstance(spec, Sequence) or isinstance(spec, str) or len(spec) not in (2, 3):
         raise InputSpecError(f"input {name!r}: expected (dtype, shape), got {spec!r}")
     dtype = None if spec[0] is None else onnx_dtype(spec[0])
+    if not isinstance(spec[1], Sequence | np.ndarray | None) or isinstance(spec[1], str):
+        raise InputSpecError(f"input {name!r}: the shape must be a list of dims, such as ['N', 3], not {spec[1]!r}")
     shape = None if spec[1] is None else tuple(_dim(name, d) for d in spec[1])
     quantization = None
     if len(spec) == 3 and spec[2] is not None:
@@ -143,7 +154,7 @@ def type_info(known: ir.TypeAndShape) -> TensorInfo:
 def _dim(name: str, dim: Any) -> Dim:
     if dim is None or (isinstance(dim, str) and dim):
         return dim
-    if isinstance(dim, int | np.integer) and dim >= 0:
+    if isinstance(dim, int | np.integer) and not isinstance(dim, bool) and 0 <= dim <= _MAX_DIM:
         return int(dim)
     raise InputSpecError(f"input {name!r}: {dim!r} is not a dim: an integer, a name or None is expected")
 

@@ -26,7 +26,14 @@ def test_inputs_are_described_in_one_form() -> None:
         ({"opset": 0}, OptionError),
         ({"opset": 999}, OptionError),
         ({"inputs": {"x": "float32"}}, InputSpecError),
+        ({"opset": "20"}, OptionError),
+        ({"fp16": "no"}, OptionError),
+        ({"outputs": "softmax"}, OptionError),
         ({"inputs": ["x"]}, InputSpecError),
+        ({"inputs": {"x": ("float32", 3)}}, InputSpecError),
+        ({"inputs": {"x": ("float32", "N3")}}, InputSpecError),
+        ({"inputs": {"x": ("float32", [2**63])}}, InputSpecError),
+        ({"inputs": {"x": ("float32", [True])}}, InputSpecError),
     ],
 )
 def test_options_that_are_not_supported(given: dict[str, Any], error: type[BridgeError]) -> None:

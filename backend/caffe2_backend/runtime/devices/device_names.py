@@ -26,7 +26,7 @@ GPU_TYPES: Final = (PROTO_CUDA, PROTO_HIP)  # Caffe2 has one source for both, an
 
 def device_name(device: str) -> str:
     """Return the canonical name, ``cuda:0`` for ``cuda``. Raises RunError for what is no device."""
-    match = re.fullmatch(r"cpu|webgpu|cuda(?::(\d+))?", device)
+    match = re.fullmatch(r"cpu|webgpu|cuda(?::(\d+))?", device) if isinstance(device, str) else None
     if match is None:
         raise RunError(f"device {device!r} is neither 'cpu' nor 'cuda:N' nor 'webgpu'")
     return device if device in (CPU, WEBGPU) else f"cuda:{int(match[1] or 0)}"

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from caffe2_backend.runtime.devices.device_names import device_name
+from caffe2_bridge.diagnostics import OptionError
+from caffe2_bridge.diagnostics.check_options import check_options
 
 Optimization = Literal["none", "basic", "extended", "all"]
 
@@ -41,6 +46,8 @@ class SessionOptions:
             only those that it is given; steps are then made one by one.
         loops: whether lookups in tables and updates of their rows are compiled loops, where numba is installed; if not,
             onnxruntime runs the whole net, as it runs an exported model.
+
+    Raises OptionError if an option has a value of another type, or ``threads`` or ``parallel_operators`` is below 1.
     """
 
     threads: int | None = None
@@ -60,6 +67,18 @@ class SessionOptions:
     silent: bool = True
     check_computed: bool = False
     loops: bool = True
+
+    def __post_init__(self) -> None:
+        check_options(self)
+        for name in ("threads", "parallel_operators"):
+            count = getattr(self, name)
+            if count is not None and count < 1:
+                raise OptionError(f"{name} must be at least 1, not {count}")
+        for device in itertools.chain(*self.stand_in.items()):
+            device_name(device)
+        for key, value in self.entries.items():
+            if not (isinstance(key, str) and isinstance(value, str)):
+                raise OptionError(f"entries must have texts as keys and values, not {key!r}: {value!r}")
 
 
 DEFAULTS = SessionOptions()

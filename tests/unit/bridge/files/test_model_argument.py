@@ -10,6 +10,7 @@ import pytest
 from support.nets import net, op
 
 from caffe2_bridge import NetFormatError, load, save
+from caffe2_bridge.diagnostics import OptionError
 from caffe2_bridge.files import model_argument
 from caffe2_bridge.files.model_argument import as_model
 from caffe2_bridge.model import Model
@@ -88,3 +89,19 @@ def test_an_input_that_is_tried_does_not_read_the_files_again(tmp_path: Path, mo
     monkeypatch.setattr(analysis, "prepare", lambda *given: prepared.append(given) or prepare(*given))
     assert not check(tmp_path).covered
     assert (len(loaded), len(prepared)) == (1, 2)
+
+
+def test_a_loaded_model_has_its_init_net() -> None:
+    with pytest.raises(OptionError, match="init_net must not be given with a loaded model"):
+        to_onnx(Model.of(NET, INIT), INIT)
+
+
+def test_a_model_is_made_of_the_nets_of_this_project() -> None:
+    for nets in ((NET, INIT), (NET.SerializeToString(),)):
+        with pytest.raises(OptionError, match=r"use Model\.of\(predict_net, init_net\)"):
+            Model(*nets)  # type: ignore[arg-type] # what a caller may pass
+
+
+def test_a_text_is_not_a_list_of_outputs() -> None:
+    with pytest.raises(OptionError, match="outputs must be a sequence"):
+        Model.of(NET, INIT).with_outputs("y")

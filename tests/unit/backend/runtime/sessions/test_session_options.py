@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnxruntime
 import pytest
@@ -10,7 +12,7 @@ from caffe2_backend.runtime.sessions.fixed_binding import FixedBinding
 from caffe2_backend.runtime.sessions.onnxruntime_library import execution_providers, library_options
 from caffe2_backend.runtime.sessions.session import Session
 from caffe2_backend.runtime.values import DeviceTensor
-from caffe2_bridge import RunError
+from caffe2_bridge.diagnostics import OptionError, RunError
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend import to_onnx
 
@@ -88,3 +90,20 @@ def test_a_model_that_cannot_be_recorded_runs_without_cuda_graphs(monkeypatch: p
 
     assert asked == [True, False]
     assert session.run({"x": np.array([-1, 2], np.float32)})["y"].tolist() == [0, 2]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"threads": 0}, {"threads": "2"}, {"parallel_operators": 0}, {"optimization": "most"}, {"arena": "no"},
+        {"providers": "CPUExecutionProvider"}, {"disabled_optimizers": "ConstantFolding"}, {"entries": {"key": 1}},
+    ],
+)  # fmt: skip
+def test_values_that_onnxruntime_would_ignore_or_not_take(given: dict[str, Any]) -> None:
+    with pytest.raises(OptionError, match=next(iter(given))):
+        SessionOptions(**given)
+
+
+def test_what_stands_in_is_a_device() -> None:
+    with pytest.raises(RunError, match="'tpu' is neither"):
+        SessionOptions(stand_in={"cuda:0": "tpu"})
