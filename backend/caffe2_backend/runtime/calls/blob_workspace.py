@@ -137,8 +137,10 @@ class Workspace(ProcessBound):
             device: where to put a host value; default the host. A device option is treated as those of nets: it is
                 ignored on a machine without a GPU, and where the workspace's device is ``cpu``.
 
-        Raises RunError if the value is none of these, or the device is not supported.
+        Raises RunError if the name is not a text, the value is none of these, or the device is not supported.
         """
+        if not isinstance(name, str):
+            raise RunError(f"the name of a blob must be a text, not {name!r}")
         fed = as_value(name, value, copy=True)
         if isinstance(device, DeviceOption):
             device = option_target(device, self.device, self._options)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import array
+
 import numpy as np
 import pytest
 
@@ -33,9 +35,47 @@ def test_scalars_keep_their_rank() -> None:
 
 
 def test_copies_only_where_asked() -> None:
-    array = np.zeros(3, np.float32)
-    assert as_value("x", array, copy=False) is array or np.shares_memory(as_value("x", array, copy=False), array)  # type: ignore[arg-type] # an array
-    assert not np.shares_memory(as_value("x", array, copy=True), array)  # type: ignore[arg-type] # an array
+    given = np.zeros(3, np.float32)
+    assert as_value("x", given, copy=False) is given or np.shares_memory(as_value("x", given, copy=False), given)  # type: ignore[arg-type] # an array
+    assert not np.shares_memory(as_value("x", given, copy=True), given)  # type: ignore[arg-type] # an array
+
+
+class Held:
+    """What shows an array of its own to NumPy."""
+
+    def __init__(self) -> None:
+        self.array = np.zeros(3, np.float32)
+
+    def __array__(self, dtype: object = None, copy: object = None) -> np.ndarray:  # type: ignore[type-arg] # any array
+        return self.array
+
+
+def test_memory_of_other_objects_is_copied_too() -> None:
+    buffer, held = array.array("f", [1, 2]), Held()
+    values = [as_value("x", given, copy=True) for given in (buffer, held)]
+    buffer[0] = held.array[0] = 9
+    assert [np.asarray(value).tolist() for value in values] == [[1, 2], [0, 0, 0]]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        [[1], [2, 3]],
+        np.ones(2, np.longdouble),
+        Int8Tensor(np.zeros(2, np.float32), 0.5, 3),
+        Int8Tensor(np.zeros(2, np.uint8), None, 3),  # type: ignore[arg-type] # what a caller may pass
+        Int8Tensor(np.zeros(2, np.uint8), 0.5, 3.7),  # type: ignore[arg-type] # what a caller may pass
+    ],
+)
+def test_what_is_not_a_tensor(given: object) -> None:
+    with pytest.raises(RunError, match="blob 'x'"):
+        as_value("x", given, copy=True)
+
+
+def test_int8_data_of_other_forms() -> None:
+    value = as_value("x", Int8Tensor(bytearray(b"ab"), 0.5, 3), copy=True)  # type: ignore[arg-type] # what a caller may pass
+    assert isinstance(value, Int8Tensor)
+    assert value.data.tolist() == [97, 98]
 
 
 def test_texts_are_bytes_outside() -> None:
@@ -49,6 +89,22 @@ def test_int8_is_its_integers_on_the_host() -> None:
     value = as_value("x", Int8Tensor(np.array([1], np.uint8), 0.5, 3), copy=True)
     assert isinstance(value, Int8Tensor)
     assert to_host(value).tolist() == [1]
+
+
+@pytest.mark.torch
+def test_views_of_torch_that_negate_what_they_show() -> None:
+    import torch
+
+    given = torch.tensor([1 + 2j, 3 - 4j]).conj().imag
+    assert np.asarray(as_value("x", given, copy=True)).tolist() == [-2, 4]
+
+
+@pytest.mark.torch
+def test_torch_tensors_without_memory() -> None:
+    import torch
+
+    with pytest.raises(RunError, match="blob 'x'"):
+        as_value("x", torch.empty(2, device="meta"), copy=True)
 
 
 @pytest.mark.torch

@@ -24,6 +24,12 @@ def relu_net(**fields: Any) -> NetDef:
     return NetDef(name="relu", op=ops, external_input=["X"], **fields)
 
 
+@pytest.mark.parametrize("name", [None, 3, b"X"])
+def test_a_name_is_a_text(name: Any) -> None:
+    with pytest.raises(RunError, match="the name of a blob must be a text"):
+        Workspace().feed(name, X)
+
+
 def test_feed_and_fetch_copy() -> None:
     workspace = Workspace()
     given = X.copy()
