@@ -7,10 +7,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+import numpy as np
 import onnx
 
 from caffe2_backend.described_inputs import describe_proto
+from caffe2_backend.runtime.blobs.feeding import as_value
 from caffe2_backend.runtime.sessions.missing_inputs import require_inputs, require_mapping
+from caffe2_backend.runtime.values import Array, DeviceTensor, Int8Tensor
 from caffe2_bridge.diagnostics import BridgeError, RunError
 from caffe2_bridge.diagnostics.log import muted
 from caffe2_bridge.model import Model
@@ -75,7 +78,8 @@ def validate(
 
     Args:
         model: a Caffe2 or ONNX model, in memory or its path. Runtimes of the other form run its conversion.
-        inputs: arrays by name; None generates them from what the model declares, in several sizes.
+        inputs: arrays by name, or what a Predictor takes for them; None generates them from what the model declares, in
+            several sizes.
         runtimes: names in ``RUNTIMES``, or objects of that interface; the first is the reference. None takes those of
             ``DEFAULT_RUNTIMES`` that are installed, the ones of the model's own form first. With ``other``, ``model``
             runs in the first of its own form, and ``other`` in the first of its own.
@@ -101,8 +105,8 @@ def validate(
         device: where onnxruntime and the workspace run, ``cpu`` or ``cuda:N``; default the CPU.
 
     Raises:
-        RunError: a named runtime is not installed, weights are missing, no inputs can be generated, or the results do
-            not fit in memory.
+        RunError: a named runtime is not installed, an input is not a tensor or not one of the model's, weights are
+            missing, no inputs can be generated, or the results do not fit in memory.
         ConversionError: the inputs cannot be inferred from the model, or the reference needs a conversion that fails.
         OptionError: an option has a value that does not exist.
         NetFormatError, OSError: a model cannot be read.
@@ -129,6 +133,7 @@ def run_validation(
     own, own_notes = _read(model, options)
     if inputs is not None:
         require_mapping(inputs, known_inputs(own)[0], dict)
+        inputs = {name: _given(name, value) for name, value in inputs.items()}
     runtimes, missing = select_runtimes(options, "caffe2" if isinstance(own, Model) else "onnx")
     start_step = training_step(own) if options.outputs is None else None
     given = given_batches(own, inputs) if start_step is not None and inputs is not None else []
@@ -224,6 +229,16 @@ def _read(model: ModelLike, options: ValidationOptions) -> tuple[AnyModel, list[
         listed = ", ".join(map(repr, drawn[:_LISTED])) + (", ..." if len(drawn) > _LISTED else "")
         notes.append(f"random fills of the init net, drawn once for all runtimes: {len(drawn)} ({listed})")
     return found, notes
+
+
+def _given(name: str, value: Any) -> Array | Int8Tensor:
+    """Return a given input on the host. Raises RunError if it is not a tensor."""
+    held = as_value(name, value, copy=False)
+    if isinstance(held, DeviceTensor):
+        return held.numpy()
+    if isinstance(held, np.ndarray | Int8Tensor):
+        return held
+    raise RunError(f"input {name!r} is not a tensor")
 
 
 def _require_known(batches: Sequence[Mapping[str, Any]], *models: AnyModel | None) -> None:

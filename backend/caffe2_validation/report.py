@@ -292,10 +292,14 @@ class ValidationReport:
         """The verdict for readers: an agreement that is not one with real Caffe2 says what was compared."""
         if self.exit_code != AGREE or self.compared_with_caffe2:
             return self.verdict
-        if not any(result.is_output and result.difference.compared for result in self.results):
-            return f"{self.verdict} (shapes and dtypes of random outputs; values are not compared)"
+        if not self._compares_values:
+            return f"{self.verdict} (shapes and dtypes of outputs; values are not compared)"
         compared = f"runtimes of {self.subjects[0]}" if len(self.subjects) == 1 else " and ".join(self.subjects)
         return f"{self.verdict} ({'; '.join(filter(None, (compared, NOT_COMPARED_WITH_CAFFE2)))})"
+
+    @property
+    def _compares_values(self) -> bool:
+        return any(result.is_output and result.difference.compared for result in self.results)
 
     @property
     def proof(self) -> str:
@@ -304,6 +308,8 @@ class ValidationReport:
             return "Nothing is proved: not everything ran, or no output was compared."
         if self.exit_code == DISAGREE:
             return "The sides compute different values for the same inputs, beyond what rounding explains."
+        if not self._compares_values:
+            return "Shapes and dtypes of the outputs are the same. No value was compared: they are random or NaN."
         inputs = "the given inputs" if self.seed is None else f"generated inputs (seed {self.seed})"
         cases = f"{len(self.cases)} case{'' if len(self.cases) == 1 else 's'} of {inputs}"
         weights = " The weights are synthesized: this compares runtimes, not the model." if self.random_weights else ""

@@ -91,7 +91,8 @@ class Difference:
         rows: of a float tensor with three axes, as sequences are, the largest difference along the first axis: of each
             step, or of each of 64 runs of steps.
         note: a remark on values that agree and are not equal by the rule of their dtype; empty if there is none.
-        compared: whether values were compared; of random ones only shape and dtype are.
+        compared: whether values were compared; of random ones only shape and dtype are. A tensor without elements has
+            none, and one of NaN alone none that says anything.
     """
 
     agrees: bool
@@ -195,7 +196,7 @@ def _exact(a: Array, b: Array, step: int = 0) -> Difference:
     same = np.asarray(a == b)
     wrong = int(a.size - np.count_nonzero(same))
     if not wrong:
-        return Difference(agrees=True, dtype=str(a.dtype), shape=a.shape, size=a.size)
+        return Difference(agrees=True, dtype=str(a.dtype), shape=a.shape, size=a.size, compared=a.size > 0)
     worst = tuple(int(i) for i in np.argwhere(~same)[0])
     off = 1.0
     if a.dtype.kind in "iu":
@@ -236,6 +237,7 @@ def _floats(a: Array, b: Array, allowed: Tolerance) -> Difference:
         max_abs=float(off.max(initial=0.0)), max_rel=float(relative.max(initial=0.0)),
         max_ulp=float(_steps(a[counted], b[counted]).max(initial=0)), wrong=wrong, size=a.size, nan_agrees=nan_agrees,
         inf_agrees=inf_agrees, worst=worst, histogram=_histogram(off), rows=_rows(ranked),
+        compared=wrong > 0 or not np.isnan(x).all(),
     )  # fmt: skip
 
 

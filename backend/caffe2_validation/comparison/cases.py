@@ -205,12 +205,19 @@ class Comparison:
     def notes(self) -> list[str]:
         """Return what a reader should know about the comparison."""
         left_out = (f"left out of the comparison: {what}" for what in self._left_out)
-        return [*self._random_notes(), *left_out, *self._one_sided_notes(), *self._step_notes()]
+        return [*self._random_notes(), *self._hollow_notes(), *left_out, *self._one_sided_notes(), *self._step_notes()]
 
     def _random_notes(self) -> Iterator[str]:
         random = [name for name in self.outputs if name in self._random]
         if random:
             yield f"random values, of which only shape and dtype are compared: {_listed(random)}"
+
+    def _hollow_notes(self) -> Iterator[str]:
+        compared = {result.name for result in self.results if result.difference.compared}
+        outputs = dict.fromkeys(result.name for result in self.results if result.is_output)
+        hollow = [name for name in outputs if name not in compared and name not in self._random]
+        if hollow:
+            yield f"without a value to compare, because all are NaN or there are no elements: {_listed(hollow)}"
 
     def _one_sided_notes(self) -> Iterator[str]:
         for (one, other), names in self._one_sided.items():

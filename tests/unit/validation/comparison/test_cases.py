@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import pytest
 from support.nets import net, op
 
 from caffe2_backend import validate
@@ -183,3 +184,34 @@ def test_a_side_that_takes_too_long_is_left_out() -> None:
     note = "left out of the comparison: onnx-reference, from case given on: it did not answer within 20 seconds"
     assert note in report.notes
     assert validate(MODEL, X, [CAFFE2, slow]).exit_code == 2  # nothing was compared
+
+
+@pytest.mark.parametrize("hollow", [np.full(3, np.nan, np.float32), ONE[:0], np.zeros(0, np.int32)])
+def test_outputs_without_a_value_to_compare(hollow: np.ndarray) -> None:  # type: ignore[type-arg] # of any dtype
+    sides = [Fixed("caffe2", y=hollow, z=hollow), Fixed("a", y=hollow, z=hollow)]
+    report = validate(MODEL, X, sides)
+    assert report.verdict_text == "agree (shapes and dtypes of outputs; values are not compared)"
+    assert not report.compared_with_caffe2
+    assert "No value was compared" in report.proof
+    half = [Fixed("caffe2", y=hollow, z=ONE), Fixed("a", y=hollow, z=ONE)]
+    assert any(note.endswith("there are no elements: 'y'") for note in validate(MODEL, X, half).notes)
+
+
+def test_a_nan_on_one_side_is_a_difference() -> None:
+    nan = np.full(3, np.nan, np.float32)
+    for one, other in ((nan, ONE), (ONE, nan)):
+        assert validate(MODEL, X, [Fixed("caffe2", y=one, z=ONE), Fixed("a", y=other, z=ONE)]).exit_code == 1
+
+
+@pytest.mark.torch
+def test_inputs_of_other_libraries() -> None:
+    import torch
+
+    report = validate(MODEL, {"x": torch.ones(3, 4)}, ["workspace", "onnx-reference"])
+    assert report.agrees, report.to_json()
+
+
+def test_an_input_that_is_not_a_tensor() -> None:
+    for given in (None, "text", object()):
+        with pytest.raises(RunError, match="'x'"):
+            validate(MODEL, {"x": given}, ["workspace", "onnx-reference"])
