@@ -28,7 +28,7 @@ def check_options(options: Any) -> None:
         options: an instance of a dataclass. Of its fields are checked flags, numbers, words of a ``Literal``, and that
             sequences are not a text, whose letters they would be. None is allowed where the annotation has it.
     """
-    for name, (kind, optional) in _kinds(type(options)).items():
+    for name, (kind, optional) in _kinds(options.__class__).items():
         value = getattr(options, name)
         if not (optional and value is None):
             _check(name, value, kind)
@@ -54,7 +54,7 @@ def _check(name: str, value: Any, kind: Any) -> None:
 
 
 @cache
-def _kinds(holder: Any) -> Mapping[str, tuple[Any, bool]]:
+def _kinds(holder: type) -> Mapping[str, tuple[Any, bool]]:
     """Return the checked fields of a dataclass: the type of each without None, and whether None is allowed."""
     hints = get_type_hints(holder)
     kinds = {}
