@@ -3,6 +3,7 @@ from caffe2_backend.onnx_backend import prepare, run_model, run_node, supports_d
 from caffe2_backend.ops.registered import register_importer
 from caffe2_backend.picture import picture_html
 from caffe2_backend.runtime import DeviceTensor, NoBlobError, Predictor, Session, SessionOptions, Workspace
+from caffe2_backend.training.api import TrainingResult, train
 from caffe2_bridge import Int8Tensor
 from caffe2_bridge.diagnostics import BridgeError, ConversionError, NetFormatError, OptionError, RunError
 from caffe2_compat import install_caffe2
@@ -22,6 +23,7 @@ __all__ = [
     "RunError",
     "Session",
     "SessionOptions",
+    "TrainingResult",
     "ValidationOptions",
     "ValidationReport",
     "Workspace",
@@ -33,5 +35,6 @@ __all__ = [
     "run_node",
     "supports_device",
     "to_netdef",
+    "train",
     "validate",
 ]

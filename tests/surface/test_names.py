@@ -58,9 +58,9 @@ FRONTEND = {
 }  # fmt: skip
 BACKEND = {
     "BridgeError", "ConversionError", "DeviceTensor", "Int8Tensor", "NetFormatError", "NoBlobError", "OptionError",
-    "Predictor", "RunError", "Session", "SessionOptions", "ValidationOptions", "ValidationReport", "Workspace",
-    "install_caffe2", "picture_html", "prepare", "register_importer", "run_model", "run_node", "supports_device",
-    "to_netdef", "validate",
+    "Predictor", "RunError", "Session", "SessionOptions", "TrainingResult", "ValidationOptions", "ValidationReport",
+    "Workspace", "install_caffe2", "picture_html", "prepare", "register_importer", "run_model", "run_node",
+    "supports_device", "to_netdef", "train", "validate",
 }  # fmt: skip
 FLEET = {
     "Batch", "ModelResult", "ModelTask", "discover_manifest", "read_manifest", "run", "run_batch", "write_manifest",

@@ -24,13 +24,13 @@ class Schedule:
     Attributes:
         steps: the number of steps, with those before a checkpoint that the run continues.
         checkpoint_every: steps between checkpoints.
-        folder: where checkpoints are written.
+        folder: where checkpoints are written; None for none.
         loss: the name of the loss; None finds it.
     """
 
     steps: int
     checkpoint_every: int
-    folder: AnyPath
+    folder: AnyPath | None
     loss: str | None = None
 
 
@@ -67,7 +67,7 @@ def train(
             )
         trainer.restore(start.state)
         if start.steps == schedule.steps:  # the run was ended between its last checkpoint and what the caller writes
-            write_checkpoint(schedule.folder, start)
+            _write(schedule, start)
             return start
         losses, name = list(start.losses), name or start.loss
     saved = len(losses)
@@ -77,12 +77,17 @@ def train(
         loss = loss or choose_loss(trainer, name)
         losses.append(float(np.mean(trainer.output(loss), dtype=np.float64)))
         observe(step + 1, losses[-1])
-        if (step + 1) % schedule.checkpoint_every == 0:
-            write_checkpoint(schedule.folder, Checkpoint(trainer.state(), losses, loss))
+        if schedule.folder is not None and (step + 1) % schedule.checkpoint_every == 0:
+            _write(schedule, Checkpoint(trainer.state(), losses, loss))
             saved = step + 1
         if stopped():
             break
     final = Checkpoint(trainer.state(), losses, loss)
     if saved != final.steps:
-        write_checkpoint(schedule.folder, final)
+        _write(schedule, final)
     return final
+
+
+def _write(schedule: Schedule, checkpoint: Checkpoint) -> None:
+    if schedule.folder is not None:
+        write_checkpoint(schedule.folder, checkpoint)

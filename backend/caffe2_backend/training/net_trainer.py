@@ -89,10 +89,14 @@ class NetTrainer:
         for name, value in state.items():
             self._workspace.feed(name, value)
 
+    def trained(self) -> Model:
+        """Return the net with an init net that fills what was updated, or random before, with the present values."""
+        fixed = {name: self._fetch(name) for name in random_fills(self._model)}
+        return with_values(self._given, fixed | self.state())
+
     def write(self, folder: AnyPath, batch: Mapping[str, Array], *, open_dims: bool) -> list[AnyPath]:
         """See Trainer: ``init_net.pb`` with the trained values, ``predict_net.pb`` unchanged, and ``model.onnx``."""
-        fixed = {name: self._fetch(name) for name in random_fills(self._model)}
-        trained = with_values(self._given, fixed | self.state())
+        trained = self.trained()
         save(trained, folder)
         written = [folder / "init_net.pb", folder / "predict_net.pb"]
         return written + save_onnx(self._convert(trained, batch, open_dims=open_dims), folder / "model.onnx")
