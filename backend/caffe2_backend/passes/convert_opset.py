@@ -54,8 +54,7 @@ class RelabelOpset(InPlacePass[Import]):
         """Change the model's opset import."""
         model = state.model
         version = _opset(model)
-        op_types = {node.op_type for node in _nodes(model.graph) if is_standard(node)}
-        if version < WORKING_OPSET and not any(_has_changed(op_type, version) for op_type in op_types):
+        if version < WORKING_OPSET and not _has_changed_nodes(model.graph, version):
             model.graph.opset_imports[""] = WORKING_OPSET
 
 
@@ -102,7 +101,7 @@ class ConvertOpset(FunctionalPass[Import]):
 def _has_foreign_bodies(graph: ir.Graph, version: int) -> bool:
     """Whether nodes of other domains have bodies that mean something else later: the converters leave them."""
     foreign = (body for node in _nodes(graph) if not is_standard(node) for body in bodies(node))
-    return any(_has_changed(node, version) for body in foreign for node in _nodes(body))
+    return any(_has_changed_nodes(body, version) for body in foreign)
 
 
 def _opset(model: ir.Model) -> int:
@@ -195,6 +194,12 @@ def _rounding(node: ir.Node) -> str:
 
 def _nodes(graph: ir.Graph) -> Iterator[ir.Node]:
     return all_nodes(graph)
+
+
+def _has_changed_nodes(graph: ir.Graph, version: int) -> bool:
+    """Whether a node means something else in the working opset."""
+    op_types = {node.op_type for node in _nodes(graph) if is_standard(node)}
+    return any(_has_changed(op_type, version) for op_type in op_types)
 
 
 def _has_changed(op_type: str, version: int) -> bool:
