@@ -81,21 +81,55 @@ def row_updates(net: NetDef, location: Location) -> Parts | None:
 
 
 def _parts(net: NetDef, effects: NetEffects, lookups: Mapping[str, Form]) -> Parts | None:
+    ops = NetView(net).ops
+    last = _last(ops, effects)
+    first = tuple(_lookups(ops, effects, {op.index for op, _ in last}, InitNet(), lookups))
+    updates = any(isinstance(how, Kind) for _, how in last)
+    return Parts(first, tuple(last)) if first or updates else None
+
+
+def _last(ops: Sequence[OpView], effects: NetEffects) -> list[tuple[OpView, Form | Kind]]:
+    """Return the gradients of lookups and the updates of rows that can run after all other operators.
+
+    An update overwrites the table that the run is given. Where another operator writes the table first, the update
+    belongs to the others, and with it what reads its result: hence they are looked for until none is left out.
+    """
+    left_out: set[int] = set()
+    while True:
+        last = _after_all_others(ops, effects, left_out)
+        indices = {op.index for op, _ in last}
+        written = {name for op in ops if op.index not in indices for name in _written(effects, op)}
+        made = {
+            op.index
+            for op, how in last
+            if isinstance(how, Kind) and not written.isdisjoint(op.inputs[i] for i in how.tables)
+        }
+        if not made:
+            return last
+        left_out |= made
+
+
+def _after_all_others(
+    ops: Sequence[OpView], effects: NetEffects, left_out: Collection[int]
+) -> list[tuple[OpView, Form | Kind]]:
+    """Return those whose results no other operator reads or writes, and whose operands none changes after them."""
     last: list[tuple[OpView, Form | Kind]] = []
     reads: set[str] = set()  # of the others after an operator
     writes: set[str] = set()
-    ops = NetView(net).ops
     for op in reversed(ops):
-        effect = effects.ops[op.index]
-        how = kind_of(op) or form_of(op, GRADIENTS)
+        how = None if op.index in left_out else kind_of(op) or form_of(op, GRADIENTS)
         if how is not None and not {*op.outputs} & (reads | writes) and not {*op.inputs} & writes:
             last.append((op, how))
             continue
-        reads.update(effect.found)
-        writes.update((*effect.changed, *effect.mutates))
-    first = tuple(_lookups(ops, effects, {op.index for op, _ in last}, InitNet(), lookups))
-    updates = any(isinstance(how, Kind) for _, how in last)
-    return Parts(first, tuple(last[::-1])) if first or updates else None
+        reads.update(effects.ops[op.index].found)
+        writes.update(_written(effects, op))
+    return last[::-1]
+
+
+def _written(effects: NetEffects, op: OpView) -> tuple[str, ...]:
+    """Return the blobs that an operator writes, in bodies too."""
+    effect = effects.ops[op.index]
+    return (*effect.changed, *effect.mutates)
 
 
 def first_lookups(net: NetDef, init: InitNet, location: Location) -> Lookups:
@@ -117,7 +151,7 @@ def _lookups(
     kept: set[str] = set()
     for op in ops:
         if op.index not in last:
-            kept.update((*effects.ops[op.index].changed, *effects.ops[op.index].mutates))
+            kept.update(_written(effects, op))
     touched: set[str] = set()
     changed = {name for op in init.rest for name in op.outputs}
     for op in ops:
@@ -127,7 +161,7 @@ def _lookups(
             yield op, form
         elif op.index not in last:
             touched.update(effect.touched)
-            changed.update((*effect.changed, *effect.mutates))
+            changed.update(_written(effects, op))
 
 
 def _fits(form: Form, op: OpView, init: InitNet) -> bool:
