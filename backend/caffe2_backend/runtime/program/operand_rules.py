@@ -32,6 +32,7 @@ def _reads(rule: Rule, operand: int, *optional: int) -> OperandRule:
 
 _REDUCERS: Final = "Sum Mean RangeSum RangeMean RangeMax RangeLogSumExp RangeLogMeanExp"
 _POOLED: Final = "Sum Mean"
+_FUSED_BITS: Final = (8, 4, 2)
 
 # The types that share rules, and the rules.
 _TABLE: Final[Sequence[tuple[str, Sequence[OperandRule]]]] = [
@@ -69,6 +70,10 @@ _TABLE: Final[Sequence[tuple[str, Sequence[OperandRule]]]] = [
      [_reads(contents.lookups, 1, 0, 2), OperandRule(shapes.same_rows, (0, 3))]),
     ("SparseLengthsWeightedSum8BitsRowwise SparseLengthsWeightedMean8BitsRowwise",
      [_reads(contents.lookups, 2, 0, 3), OperandRule(shapes.same_rows, (0, 4))]),
+    *((f"SparseLengths{reducer}Fused{bits}BitRowwise", [_reads(contents.lookups, 1, 0, 2)])
+      for reducer in _POOLED.split() for bits in _FUSED_BITS),
+    *((f"SparseLengthsWeightedSumFused{bits}BitRowwise",
+       [_reads(contents.lookups, 2, 0, 3), OperandRule(shapes.same_rows, (1, 2))]) for bits in _FUSED_BITS),
     ("SparseLengthsSumSparseLookup", [_reads(contents.lookups, 0, 2, 1)]),
     ("BatchGather", [_reads(contents.indices(1), 1, 0)]),
     ("ScatterWeightedSum", [_reads(contents.indices(), 2, 0)]),

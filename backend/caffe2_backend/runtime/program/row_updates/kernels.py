@@ -36,16 +36,16 @@ def compiled(kernel: Callable[..., T]) -> Callable[..., T]:
     return made
 
 
-def are_rows(ids: Any, rows: int) -> bool:
-    """Whether all ids are rows of a table."""
+def are_rows(ids: Any, least: int, rows: int) -> bool:
+    """Whether all ids are rows of a table, from ``least`` on."""
     for k in range(ids.size):  # noqa: SIM110 - compiled: a generator is not
-        if ids[k] < 0 or ids[k] >= rows:
+        if ids[k] < least or ids[k] >= rows:
             return False
     return True
 
 
 def take_rows(ids: Any, table: Any, out: Any) -> None:
-    """Take the row of each id, [K, W]."""
+    """Take the row of each id, [K, W]; negative ones count from the end."""
     for k in range(ids.size):
         i = ids[k]
         for j in range(table.shape[1]):

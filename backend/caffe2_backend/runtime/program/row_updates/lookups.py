@@ -146,19 +146,22 @@ def looker(op: OpView, form: Form) -> Callable[[Sequence[Array]], tuple[Array, .
 
 def _each_row(op: OpView, at_table: int, at_ids: int, operands: Sequence[Array]) -> tuple[Array, ...]:
     table, ids = operands[at_table], operands[at_ids]
-    flat = require_rows(op, at_ids, ids, len(table))
+    flat = require_rows(op, at_ids, ids, len(table), least=-len(table))
     rows = as_rows(table)
     out = np.empty((flat.size, rows.shape[1]), np.float32)
     kernels.compiled(kernels.take_rows)(flat, rows, out)
     return (out if ids.ndim == 1 and table.ndim == 2 else out.reshape(*ids.shape, *table.shape[1:]),)
 
 
-def require_rows(op: OpView, at: int, ids: Array, rows: int) -> Array:
-    """Return the ids of an operator's operand as a vector. Raises RunError if one is not a row of the table."""
+def require_rows(op: OpView, at: int, ids: Array, rows: int, *, least: int = 0) -> Array:
+    """Return the ids of an operator's operand as a vector. Raises RunError if one is not a row of the table.
+
+    ``least``: the first id that is one: Gather counts negative ids from the end, and no other operator does.
+    """
     flat = as_plain(ids)
     flat = flat if flat.ndim == 1 else flat.reshape(-1)
-    if not kernels.compiled(kernels.are_rows)(flat, rows):
-        wrong = flat.min() if flat.min() < 0 else flat.max()
+    if not kernels.compiled(kernels.are_rows)(flat, least, rows):
+        wrong = flat.min() if flat.min() < least else flat.max()
         raise RunError(f"id {wrong} of blob {op.inputs[at]!r} must be one of {rows} rows")
     return flat
 

@@ -35,6 +35,7 @@ def longs(*values: int) -> np.ndarray[Any, Any]:
 IDS = longs(0, -1)
 TWO = ints(2)
 BYTES = np.zeros((3, 2), np.uint8)
+FUSED = np.zeros((3, 12), np.uint8)
 FOUR = np.arange(4, dtype=np.float32)
 
 RAISE: list[tuple[str, list[Any], str]] = [
@@ -42,6 +43,10 @@ RAISE: list[tuple[str, list[Any], str]] = [
     ("SparseLengthsMean", [TABLE, IDS, TWO], "index -1 is negative"),
     ("SparseLengthsWeightedSum", [TABLE, floats(2), IDS, TWO], "index -1 is negative"),
     ("SparseLengthsPositionalWeightedSum", [TABLE, floats(3), IDS, TWO], "index -1 is negative"),
+    *((f"SparseLengths{kind}Fused{bits}BitRowwise", [FUSED, IDS, TWO], "index -1 is negative")
+      for kind in ("Sum", "Mean") for bits in (8, 4, 2)),
+    *((f"SparseLengthsWeightedSumFused{bits}BitRowwise", [FUSED, floats(2), IDS, TWO], "index -1 is negative")
+      for bits in (8, 4, 2)),
     ("BatchGather", [SCORES, IDS], "index -1 is negative"),
     ("BatchGather", [SCORES, IDS + 3], "index 3 is not below 3"),
     ("SparseToDense", [IDS, floats(2, 2), TABLE], "index -1 is negative"),

@@ -243,5 +243,46 @@ def test_loops_alone_run_a_net_of_lookups_and_updates(
     for blob, value in expected.items():
         np.testing.assert_allclose(found[blob], value, rtol=2e-5, atol=1e-6, err_msg=blob)
     ours.feed("ids", np.array([0, -1], np.int64))
-    with pytest.raises(RunError, match=r"step\[0\] Gather: id -1 of blob 'ids' must be one of 600 rows"):
+    with pytest.raises(RunError, match=r"step\[1\] SparseAdagrad: id -1 of blob 'ids' must be one of 600 rows"):
         ours.run_net("step")
+    for ids in ([0, 600], [0, -601]):
+        ours.feed("ids", np.array(ids, np.int64))
+        with pytest.raises(RunError, match=rf"step\[0\] Gather: id {ids[1]} of blob 'ids' must be one of 600 rows"):
+            ours.run_net("step")
+
+
+@pytest.mark.usefixtures("loops")
+@pytest.mark.parametrize("name", UPDATES)
+@pytest.mark.parametrize("twice", [False, True])
+def test_tables_that_the_net_changes_before_it_updates_rows(
+    name: str, *, twice: bool, onnxruntime_only: Callable[[], None]
+) -> None:
+    update = UPDATES[name]
+    states = [blob for blob in update.output if blob in update.input]
+    nets = [NetDef(name="step", op=[operator("Scale", [blob], [blob], scale=0.5), update]) for blob in states]
+    computed = OperatorDef()
+    computed.CopyFrom(update)
+    for names in (computed.input, computed.output):
+        names[:] = ["made" if blob == "table" else blob for blob in names]
+    nets.append(NetDef(name="step", op=[operator("Scale", ["table"], ["made"], scale=0.5), computed]))
+    for net in nets:
+        net.op.extend([net.op[-1]] * twice)
+    ours = [run_twice(net) for net in nets]
+    onnxruntime_only()
+    for net, found in zip(nets, ours, strict=True):
+        for blob, value in run_twice(net).items():
+            np.testing.assert_allclose(found[blob], value, rtol=2e-5, atol=1e-6, err_msg=blob)
+
+
+def run_twice(net: NetDef) -> dict[str, Any]:
+    workspace = made(net, DISTINCT)
+    workspace.feed("g", np.full((COUNT, WIDTH), 0.2, np.float32))
+    workspace.run_net(net.name, 2)
+    return blobs(workspace)
+
+
+@pytest.mark.usefixtures("loops")
+def test_gather_counts_negative_ids_from_the_end() -> None:
+    workspace = made(NetDef(name="step", op=[operator("Gather", ["table", "ids"], ["rows"])]), np.array([0, -1, -ROWS]))
+    workspace.run_net("step")
+    np.testing.assert_array_equal(workspace.fetch("rows"), workspace.fetch("table")[[0, -1, 0]])
