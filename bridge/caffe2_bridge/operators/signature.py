@@ -28,6 +28,7 @@ from functools import lru_cache, reduce
 from operator import add, floordiv, mul, sub
 from typing import Any, Final, TypeAlias
 
+from caffe2_bridge.bounds import MAX_RANK
 from caffe2_bridge.netdef.views import OpView
 
 # A size is an integer, or an array of them, one for each of several hypotheses. None and names are unknown.
@@ -200,11 +201,16 @@ class _Solver:
         return ((index, operand.terms) for index, operand in enumerate(self._operands) if operand.terms is not None)
 
     def _fix_lengths(self, index: int, terms: Sequence[Term]) -> None:
-        """Take the lengths that are written; a negative one says how many dims are left from there on."""
+        """Take the lengths that are written; a negative one says how many dims are left from there on.
+
+        One that no tensor has, which only an argument can say, is left out.
+        """
         for at, term in enumerate(terms):
-            if term.length is not None and term.length >= 0:
+            if term.length is None or abs(term.length) > MAX_RANK:
+                continue
+            if term.length >= 0:
                 self._lengths[_length_key(index, term)] = term.length
-            elif term.length is not None:
+            else:
                 groups = [other for other in terms[at + 1 :] if other.is_group]
                 if len(groups) == 1:
                     length = -term.length - (len(terms) - at - 2)

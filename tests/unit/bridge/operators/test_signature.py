@@ -26,6 +26,9 @@ from caffe2_bridge.operators.signature import parse
         ("X[N, *S] -> Y[N, *S']", [(2, 8, 8)], [None], [(2, 8, 8), (2, None, None)]),
         ("X[*L{1}, *R] -> Y[L, R]", [(2, 3, 4)], [None], [(2, 3, 4), (2, 12)]),
         ("X[*L{-1}, *R] -> Y[L, R]", [(2, 3, 4)], [None], [(2, 3, 4), (6, 4)]),
+        # A rank that no tensor has is none: such an argument would ask for as much memory.
+        ("X[*L{2147483647}, *R] -> Y[L, R]", [(2, 3, 4)], [None], [(2, 3, 4), (None, None)]),
+        ("X[*L{-2147483647}, *R] -> Y[L, R]", [None], [None], [None, (None, None)]),
         # Dims that count as one.
         ("X[*D{1}, ~K]; W[M, ~K] -> Y[*D, M]", [(2, 3, 4), (5, None)], [None], [(2, 3, 4), (5, 12), (2, 5)]),
         ("X[*D{1}, ~K]; W[M, ~K] -> Y[*D, M]", [(2, None, 4), (5, 12)], [None], [(2, 3, 4), (5, 12), (2, 5)]),
