@@ -11,6 +11,7 @@ import onnx
 
 from caffe2_backend.runtime.sessions.session import InnerSession, Session
 from caffe2_backend.runtime.sessions.session_options import SessionOptions
+from caffe2_backend.runtime.sessions.wide_scalars import widen_scalars
 from caffe2_bridge.diagnostics import RunError
 
 if TYPE_CHECKING:
@@ -58,7 +59,10 @@ def _through_file(model: ir.Model | onnx.ModelProto, device: str, options: Sessi
 def _serialized(model: ir.Model | onnx.ModelProto) -> bytes:
     from caffe2_frontend.interop.files.serialize import to_proto
 
-    return bytes((model if isinstance(model, onnx.ModelProto) else to_proto(model)).SerializeToString())
+    if not isinstance(model, onnx.ModelProto):
+        model = to_proto(model)
+        widen_scalars(model)
+    return bytes(model.SerializeToString())
 
 
 def is_small(model: ir.Model | onnx.ModelProto) -> bool:
