@@ -17,6 +17,9 @@ _INPUT: Final = re.compile(
 )
 
 
+_NEGATIVE: Final = re.compile(r"(?:^|,)\s*-\s*\d")
+
+
 def parse_input(text: str) -> tuple[str, Spec] | None:
     """Parse ``NAME=DTYPE[DIMS]``: ``x=float32[T,N,256]``, ``x=[N,?]``, ``x=int64``; None if it has another form.
 
@@ -24,7 +27,7 @@ def parse_input(text: str) -> tuple[str, Spec] | None:
     zero point of an Int8 tensor follow ``@``, as in ``x=uint8[N,3]@0.05,128``; they are the third item of the result.
     """
     match = _INPUT.fullmatch(text)
-    if match is None:
+    if match is None or _NEGATIVE.search(match["dims"] or ""):
         return None
     dims = match["dims"]
     shape = None if dims is None else [_parse_dim(dim.strip()) for dim in dims.split(",") if dim.strip()]
@@ -34,13 +37,19 @@ def parse_input(text: str) -> tuple[str, Spec] | None:
 
 
 def parse_inputs(texts: Iterable[str]) -> dict[str, Spec]:
-    """Parse descriptions of inputs, as :func:`parse_input` does one. Raises OptionError for one of another form."""
+    """Parse descriptions of inputs, as :func:`parse_input` does one.
+
+    Raises OptionError for one of another form, with a negative size, or of an input that is described already.
+    """
     described: dict[str, Spec] = {}
     for text in texts:
         parsed = parse_input(text)
         if parsed is None:
             raise OptionError(f"{text!r}: expected NAME=DTYPE[DIM,...], such as data=float32[N,3,224,224]")
-        described[parsed[0]] = parsed[1]
+        name, spec = parsed
+        if name in described:
+            raise OptionError(f"{text!r}: input {name!r} is described twice")
+        described[name] = spec
     return described
 
 

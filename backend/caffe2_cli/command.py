@@ -11,10 +11,14 @@ from typing import Any, Final
 import click
 from click.core import ParameterSource
 
+from caffe2_bridge.bounds import limits_of_processes
+from caffe2_bridge.diagnostics import OptionError
+from caffe2_bridge.diagnostics.internal import debug_mode
 from caffe2_cli.errors import errors_reported
 from caffe2_cli.exit_codes import FAILED, INTERRUPTED, YES
 from caffe2_cli.output.echo import message, print_json
 from caffe2_cli.settings import settings
+from caffe2_cli.streams import require_other_files
 
 # Sections of the help of every command; options that are in none of them stand under "Options".
 SECTIONS: Final[Mapping[str, Sequence[str]]] = {
@@ -32,7 +36,7 @@ SECTIONS: Final[Mapping[str, Sequence[str]]] = {
         "--out", "--format", "--external-data", "--html", "--profile", "--svg", "--repro", "--report", "--verify",
         "--json",
     ),
-    "General": ("--quiet", "--verbose", "--color", "--help"),
+    "General": ("--quiet", "--verbose", "--color", "--debug", "--limit", "--help"),
 }  # fmt: skip
 
 
@@ -62,15 +66,16 @@ class Command(click.Command):
             that reports nothing.
         findings: the exit code for a model that does not convert; NO where that is what the command asks.
         program: whether it runs a program of the user's, whose errors are its own.
+        in_place: whether what it writes may replace what it reads.
     """
 
     def __init__(
         self, *args: Any, example: str, codes: Mapping[int, str], schema: int = 0, findings: int = FAILED,
-        program: bool = False, **kwargs: Any,
+        program: bool = False, in_place: bool = False, **kwargs: Any,
     ) -> None:  # fmt: skip
         super().__init__(*args, **kwargs)
         self.example, self.codes, self.schema = example, codes, schema
-        self._findings, self._program = findings, program
+        self._findings, self._program, self._in_place = findings, program, in_place
         self.params += [*([_json_option(schema)] if schema else []), *general_options()]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -91,6 +96,8 @@ class Command(click.Command):
         with errors_reported(self.name or "", self._findings):
             if settings().schema and settings().piped is not None:
                 raise click.UsageError("--json and -o - do not go together: both write standard output")
+            if not self._in_place:
+                require_other_files(ctx)
             outcome = super().invoke(ctx)
             if isinstance(outcome, Outcome):
                 if settings().schema:
@@ -154,6 +161,14 @@ def general_options() -> list[click.Option]:
             expose_value=False, is_eager=True, callback=_set_color,
             help="Whether text is colored: auto on terminals, unless NO_COLOR is set.",
         ),
+        click.Option(
+            ["--debug"], is_flag=True, expose_value=False, callback=_set_debug,
+            help="Show the traceback of an internal error.",
+        ),
+        click.Option(
+            ["--limit"], metavar="NAME=NUMBER", multiple=True, expose_value=False, callback=_set_limits,
+            help="Raise a bound on what a small model may ask for, such as constant_bytes=4g. Repeatable.",
+        ),
     ]  # fmt: skip
 
 
@@ -174,6 +189,19 @@ def _set_verbose(_: click.Context, __: click.Parameter, value: bool) -> None:
 
 def _set_schema(schema: int, _: click.Context, __: click.Parameter, value: bool) -> None:
     settings().schema = schema if value else 0
+
+
+def _set_debug(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    if value:
+        ctx.with_resource(debug_mode())
+
+
+def _set_limits(ctx: click.Context, _: click.Parameter, values: tuple[str, ...]) -> None:
+    if values and not ctx.resilient_parsing:
+        try:
+            ctx.with_resource(limits_of_processes(",".join(values)))
+        except OptionError as error:
+            raise click.UsageError(str(error)) from None
 
 
 def _set_color(ctx: click.Context, option: click.Parameter, value: str) -> None:

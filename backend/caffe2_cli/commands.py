@@ -7,9 +7,6 @@ from typing import Final
 
 import click
 
-from caffe2_bridge.bounds import limits_of_processes
-from caffe2_bridge.diagnostics import OptionError
-from caffe2_bridge.diagnostics.internal import debug_mode
 from caffe2_cli.command import general_options, write_example, write_exit_codes
 from caffe2_cli.errors import printed_diagnostics
 from caffe2_cli.exit_codes import EXIT_CODES
@@ -70,25 +67,10 @@ class Program(LazyGroup):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 10_000},
 )  # fmt: skip
 @click.version_option(None, "-V", "--version", package_name="caffe2-bridge", prog_name="caffe2-bridge")
-@click.option("--debug", is_flag=True, help="Show the traceback of an internal error.")
-@click.option(
-    "--limit",
-    "limits",
-    metavar="NAME=NUMBER",
-    multiple=True,
-    help="Raise a bound on what a small model may ask for, such as constant_bytes=4g. Repeatable.",
-)
 @click.pass_context
-def main(context: click.Context, *, debug: bool, limits: tuple[str, ...]) -> None:
+def main(context: click.Context) -> None:
     """Convert Caffe2 nets to ONNX and back, run them on onnxruntime, and compare runtimes.
 
     MODEL is a folder with a predict net and an init net, a predict net's file, a predictor database, or an .onnx file.
     """
     context.with_resource(printed_diagnostics())
-    if limits:
-        try:
-            context.with_resource(limits_of_processes(",".join(limits)))
-        except OptionError as error:
-            raise click.UsageError(str(error)) from None
-    if debug:
-        context.with_resource(debug_mode())

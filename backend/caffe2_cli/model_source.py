@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
@@ -10,6 +11,7 @@ from typing import Any
 import click
 
 from caffe2_bridge import Model, load
+from caffe2_bridge.files.detect import is_onnx_file
 from caffe2_bridge.storage import AnyPath
 
 
@@ -31,15 +33,15 @@ class ModelSource:
 
     @property
     def is_onnx(self) -> bool:
-        """Whether this is an .onnx file."""
-        return self.path.suffix == ".onnx"
+        """Whether this is an ONNX model."""
+        return is_onnx_file(self.path)
 
     def load(self) -> Model:
         """Load a Caffe2 model, as :func:`caffe2_bridge.load` does. Raises click.UsageError for an .onnx file."""
         if self.is_onnx:
             raise click.UsageError(
                 f"{self.path} is an ONNX model, and MODEL must be a Caffe2 model; "
-                f"to make it one: caffe2-bridge import {self.path} -o net"
+                f"to make it one: caffe2-bridge import {shlex.quote(str(self.path))} -o net"
             )
         return load(self.path, self.init, predictor=self.predictor, databases=self.databases)
 

@@ -12,11 +12,13 @@ from caffe2_backend.input_text import Spec, parse_inputs
 from caffe2_bridge.diagnostics import OptionError
 from caffe2_cli.command import Option
 from caffe2_cli.model_source import with_source
-from caffe2_cli.streams import LocationType, OutputType
+from caffe2_cli.streams import FolderType, LocationType, OutputType
 
 LOCATION: Final = LocationType()
 OUTPUT: Final = OutputType()  # one file
-PATH: Final = click.Path(path_type=Path)  # of what must be local
+FOLDER: Final = FolderType()
+LOCAL: Final = FolderType(local=True)
+PATH: Final = click.Path(path_type=Path)  # of what is read, and must be local
 
 
 def _parse_inputs(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> dict[str, Spec]:
@@ -62,7 +64,7 @@ def out(name: str, what: str, *, former: str = "--output", file: bool = False, *
     """
     return click.option(
         "-o", "--out", name, cls=Option, former=[former], help=f"{what}{'; - for standard output' if file else ''}.",
-        **{"type": OUTPUT if file else LOCATION, **kwargs},
+        **{"type": OUTPUT if file else FOLDER, **kwargs},
     )  # fmt: skip
 
 
@@ -116,7 +118,10 @@ runtimes = click.option(
 random_weights = click.option(
     "--random-weights", is_flag=True, help="Synthesize missing weights with shapes that fit the operators."
 )
-seed = click.option("--seed", type=int, default=2018, show_default=True, help="Seed of synthesized inputs and weights.")
+SEED: Final = click.IntRange(min=0)
+seed = click.option(
+    "--seed", type=SEED, default=2018, show_default=True, help="Seed of synthesized inputs and weights."
+)
 verify = click.option("--verify", is_flag=True, help="Compare what was written with MODEL, as validate --other does.")
 _NOT_NEGATIVE: Final = click.FloatRange(min=0)
 

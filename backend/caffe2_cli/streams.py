@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -13,7 +13,8 @@ from typing import Final
 import click
 from click.shell_completion import CompletionItem
 
-from caffe2_bridge.diagnostics import OptionError
+from caffe2_bridge.diagnostics import BridgeError, OptionError
+from caffe2_bridge.files import pairing
 from caffe2_bridge.storage import AnyPath, locate
 from caffe2_cli.settings import settings
 
@@ -61,6 +62,50 @@ class OutputType(LocationType):
         if settings().piped is not None:
             raise click.UsageError("standard output (-) can be given once")
         return ctx.with_resource(_written(self.suffix))
+
+
+class FolderType(OutputType):
+    """A folder to write, or a file that ``-`` cannot be; ``local``: no URL is one."""
+
+    def __init__(self, *, local: bool = False) -> None:
+        super().__init__()
+        self.local = local
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> AnyPath:
+        """Locate the text of an argument."""
+        found = super().convert(value, param, ctx)
+        if self.local and not isinstance(found, Path):
+            self.fail(f"{found} is a URL, and a local path is expected", param, ctx)
+        return found
+
+    def of_stream(self, ctx: click.Context) -> AnyPath:
+        """Refuse standard output."""
+        del ctx
+        raise click.UsageError(f"this cannot be written to standard output (-); a path of that name is ./{STREAM}")
+
+
+def require_other_files(context: click.Context) -> None:
+    """Raise click.UsageError if a file that a command writes is one that it reads, or is written twice."""
+    read: list[Path] = []
+    written: list[Path] = []
+    for parameter in context.command.params:
+        value = context.params.get(parameter.name or "")
+        if isinstance(value, Path) and isinstance(parameter.type, LocationType):
+            (written if isinstance(parameter.type, OutputType) else read).append(value)
+    if len({path.absolute() for path in written}) < len(written):
+        raise click.UsageError(f"{written[-1]} is given twice to write to")
+    for path in filter(Path.is_file, written):
+        if any(path.samefile(file) for given in read for file in _files_read(given)):
+            raise click.UsageError(f"{path} is a file that is read, and would be lost: give another one to write")
+
+
+def _files_read(path: Path) -> Iterator[Path]:
+    """Yield the files that are read where a path is given: a file, or the nets of a folder, or its summary."""
+    yield from filter(Path.is_file, [path / "summary.json"])
+    with suppress(BridgeError, OSError):
+        net = pairing.predict_net_in(path) if path.is_dir() else path
+        init = None if net is None else pairing.init_net_beside(net)
+        yield from (file for file in (net, init) if isinstance(file, Path) and file.is_file())
 
 
 @contextmanager

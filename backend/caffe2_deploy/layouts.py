@@ -19,6 +19,7 @@ from caffe2_deploy.requests import message
 from caffe2_frontend import save_onnx
 
 Files = dict[str, bytes]
+_CARD: Final = "card.json"
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,9 @@ LAYOUTS: Final[Mapping[str, Layout]] = {
 
 
 def package(contents: Contents, layout: str, folder: Path) -> list[Path]:
-    """Write the folder of a model, and return the paths of its files. What was there is replaced at once, or stays.
+    """Write the folder of a model, and return the paths of its files.
+
+    A package that was there is replaced at once, or stays; a folder with other files is not touched.
 
     Args:
         contents: the model, made for the ``target`` of the layout.
@@ -96,11 +99,12 @@ def package(contents: Contents, layout: str, folder: Path) -> list[Path]:
         folder: where.
 
     Raises:
-        OptionError: the layout does not exist, or does not take the model.
+        OptionError: the layout does not exist, or does not take the model, or the folder holds no package.
         OSError: the folder cannot be written.
     """
     if layout not in LAYOUTS:
         raise OptionError(f"a package is for {', '.join(LAYOUTS)}, not {layout!r}")
+    require_replaceable(folder)
     chosen = LAYOUTS[layout]
     files = chosen.files(contents)
     files["sample/inputs.npz"] = _npz(contents.sample)
@@ -113,13 +117,21 @@ def package(contents: Contents, layout: str, folder: Path) -> list[Path]:
         digests = {str(each.relative_to(at)): digest(each.read_bytes()) for each in written}
         found = card.facts(contents, digests)
         files["card.md"] = card.page(contents, found, chosen.usage.format(name=contents.name)).encode()
-        files["card.json"] = (json.dumps(found, indent=1) + "\n").encode()
+        files[_CARD] = (json.dumps(found, indent=1) + "\n").encode()
         for name, data in files.items():
             (at / name).parent.mkdir(parents=True, exist_ok=True)
             (at / name).write_bytes(data)
 
     replace_folder(folder, write)
     return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def require_replaceable(folder: Path) -> None:
+    """Raise OptionError if there is something at a path that is neither an empty folder nor a package."""
+    if not folder.exists() or (folder.is_dir() and ((folder / _CARD).is_file() or not any(folder.iterdir()))):
+        return
+    what = "the folder has files that are not of a package" if folder.is_dir() else "this is a file"
+    raise OptionError(f"{folder}: {what}, and is not replaced: name another folder")
 
 
 def _npz(values: Mapping[str, Any]) -> bytes:

@@ -82,6 +82,8 @@ def find_tasks(source: AnyPath, target: AnyPath | None) -> tuple[list[ModelTask]
         return read_manifest(source), ()
     if not source.is_dir():
         raise FileNotFoundError(f"{source} must be a folder with models, or a manifest ({', '.join(sorted(SUFFIXES))})")
+    if isinstance(source, Path) and isinstance(target, Path) and source.resolve() == target.resolve():
+        raise OptionError(f"{target} is the folder of the models, among which its exports would be: write another one")
     found = discover(source, target)
     names = [name_of(model, source) for model in found.models]
     tasks = [ModelTask(name, text_of(model)) for name, model in zip(names, found.models, strict=True)]

@@ -6,7 +6,7 @@ import hashlib
 import json
 
 from caffe2_bridge.storage import AnyPath, read_file
-from caffe2_fleet.result import VERDICTS, ModelResult
+from caffe2_fleet.result import LIMITS, VERDICTS, ModelResult
 from caffe2_frontend.interop.files.onnx_files import replacing
 
 
@@ -20,13 +20,16 @@ class Records:
         self._folder.mkdir(parents=True, exist_ok=True)
 
     def find(self, name: str, key: str) -> ModelResult | None:
-        """Return the record of a model, if it has this key and the files that it names exist."""
+        """Return the record of a model, if it has this key and the files that it names exist.
+
+        A model that a limit ended is tried again: the limit may be another one now.
+        """
         try:
             data = json.loads(read_file(self._file(name)))
             result = ModelResult(**data)
         except (OSError, ValueError, TypeError):  # none, or one that was cut off
             return None
-        if result.model != name or result.key != key or result.verdict not in VERDICTS:
+        if result.model != name or result.key != key or result.verdict not in VERDICTS or result.cause in LIMITS:
             return None
         files = [self._target / file for file in (result.onnx, result.page) if file]
         return result if all(file.exists() for file in files) else None

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from caffe2_bridge.diagnostics import OptionError
 from caffe2_fleet.task import ModelTask
 
 _PROCESS: Final = 384 << 20  # bytes of a process that has read a small model
@@ -18,10 +20,18 @@ class Limits:
     Attributes:
         seconds: of its run.
         memory: resident bytes of its process; None for no limit.
+
+    Raises OptionError if a limit is not a positive number.
     """
 
     seconds: float = 600.0
     memory: int | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.seconds < math.inf:
+            raise OptionError(f"the time limit must be a positive number of seconds, not {self.seconds:g}")
+        if self.memory is not None and self.memory <= 0:
+            raise OptionError(f"the memory limit must be a positive number of bytes, not {self.memory}")
 
 
 @dataclass(frozen=True)

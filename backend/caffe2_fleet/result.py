@@ -10,6 +10,7 @@ from typing import Any, Final
 from caffe2_bridge.diagnostics.short_repr import short_repr
 from caffe2_validation.report import PairDifference
 
+LIMITS: Final = ("time limit", "memory limit")  # causes of a model that a limit ended
 # Verdicts, the worst first: what validation found of a net that was not exported comes second.
 VERDICTS: Final = ("not exported", "crashed", "could not run", "not covered", "disagree", "agree")
 

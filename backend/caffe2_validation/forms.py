@@ -16,6 +16,7 @@ from caffe2_backend.runtime.sessions.session import require_outputs
 from caffe2_backend.runtime.sessions.wrong_inputs import wrong_inputs_of_net
 from caffe2_bridge import Int8Tensor, Model, load
 from caffe2_bridge.diagnostics import ConversionError, Diagnostic, RunError
+from caffe2_bridge.files.detect import is_onnx_file
 from caffe2_bridge.readers import cut_readers
 from caffe2_bridge.storage import Location, locate
 from caffe2_frontend import ExportOptions, analyze, finish
@@ -38,7 +39,7 @@ def read_model(model: ModelLike, init: Location | None = None, databases: Locati
     """
     if isinstance(model, Model):
         return cut_readers(model).without_unneeded()
-    if isinstance(model, str | os.PathLike) and locate(model).suffix != ".onnx":
+    if isinstance(model, str | os.PathLike) and not is_onnx_file(locate(model)):
         return cut_readers(load(model, init, databases=databases)).without_unneeded()
     return load_proto(model)
 

@@ -290,10 +290,12 @@ class ValidationReport:
     @property
     def verdict_text(self) -> str:
         """The verdict for readers: an agreement that is not one with real Caffe2 says what was compared."""
-        if self.exit_code != AGREE or self.compared_with_caffe2:
+        if self.exit_code != AGREE:
             return self.verdict
         if not self._compares_values:
-            return f"{self.verdict} (shapes and dtypes of outputs; values are not compared)"
+            return f"{self.verdict} (shapes and dtypes of outputs; no number is compared)"
+        if self.compared_with_caffe2:
+            return self.verdict
         compared = f"runtimes of {self.subjects[0]}" if len(self.subjects) == 1 else " and ".join(self.subjects)
         return f"{self.verdict} ({'; '.join(filter(None, (compared, NOT_COMPARED_WITH_CAFFE2)))})"
 
@@ -309,7 +311,7 @@ class ValidationReport:
         if self.exit_code == DISAGREE:
             return "The sides compute different values for the same inputs, beyond what rounding explains."
         if not self._compares_values:
-            return "Shapes and dtypes of the outputs are the same. No value was compared: they are random or NaN."
+            return "Shapes and dtypes of the outputs are the same. No number was compared: they are random or not finite."
         inputs = "the given inputs" if self.seed is None else f"generated inputs (seed {self.seed})"
         cases = f"{len(self.cases)} case{'' if len(self.cases) == 1 else 's'} of {inputs}"
         weights = " The weights are synthesized: this compares runtimes, not the model." if self.random_weights else ""

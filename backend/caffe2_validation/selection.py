@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Final
 
 from caffe2_backend.runtime.devices.device_names import CPU
-from caffe2_bridge.diagnostics import RunError
+from caffe2_bridge.diagnostics import OptionError, RunError
 from caffe2_validation.options import ValidationOptions
 from caffe2_validation.runtimes import Form, Runtime, find_requested, find_runtime, is_requested, present_runtimes
 
@@ -21,12 +22,15 @@ def select_runtimes(options: ValidationOptions, form: Form) -> tuple[list[Runtim
         form: the model's own form: default runtimes of this form come first, as the reference should run the model
             itself and not its conversion.
 
-    Raises RunError if a runtime that the options or the environment ask for is not installed: one that is named, real
-    Caffe2 if its Python is, or onnxruntime for CUDA if the device is a GPU.
+    Raises OptionError if a runtime is named twice. Raises RunError if one that the options or the environment ask for
+    is not installed: one that is named, real Caffe2 if its Python is, or onnxruntime for CUDA if the device is a GPU.
     """
     python, device = options.caffe2_python, options.device
     if options.runtimes is not None:
         named = options.runtimes
+        again = [name for name, count in Counter(r for r in named if isinstance(r, str)).items() if count > 1]
+        if again:
+            raise OptionError(f"runtime {again[0]} is named twice, and agrees with itself: name another")
         return [find_requested(r, caffe2_python=python, device=device) if isinstance(r, str) else r for r in named], {}
     if options.every_runtime:
         return present_runtimes(caffe2_python=python, device=device), {}

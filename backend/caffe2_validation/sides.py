@@ -14,6 +14,7 @@ from caffe2_validation.runtimes import RUNTIMES, AnyModel, Runtime
 
 # Runtimes of nets that run them by their export, and so do not test it.
 _BY_EXPORT: Final = frozenset(["workspace"])
+_ALONE: Final = "there is nothing to compare it with: name a second runtime (--against), or a second model (--other)"
 # Runtimes of nets that share no converter with the export, and so test it.
 _EVALUATORS: Final = frozenset(["pytorch"])
 
@@ -50,7 +51,7 @@ class Side:
 def make_sides(
     first: Forms, second: Forms | None, runtimes: Sequence[Runtime], *, defaults: bool = False
 ) -> tuple[list[Side], list[Failure], dict[str, str]]:
-    """Return the sides, the reference first; those whose conversion failed, and optional ones of these.
+    """Return the sides, the reference first; those whose conversion failed or that are alone, and optional ones.
 
     Without a second model, the first one runs in every runtime; with one, each model in one runtime of its own form.
 
@@ -94,6 +95,8 @@ def make_sides(
                 absent[label] = str(error).partition("\n")[0]
             else:
                 failures.append(Failure("*", runtime.name, str(error)))
+    if len(sides) == 1 and not failures:
+        failures.append(Failure("*", sides[0].label, _ALONE))
     return sides, failures, absent
 
 

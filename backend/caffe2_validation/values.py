@@ -92,7 +92,7 @@ class Difference:
             step, or of each of 64 runs of steps.
         note: a remark on values that agree and are not equal by the rule of their dtype; empty if there is none.
         compared: whether values were compared; of random ones only shape and dtype are. A tensor without elements has
-            none, and one of NaN alone none that says anything.
+            none, and one of NaN and infinities alone none that says anything.
     """
 
     agrees: bool
@@ -237,7 +237,7 @@ def _floats(a: Array, b: Array, allowed: Tolerance) -> Difference:
         max_abs=float(off.max(initial=0.0)), max_rel=float(relative.max(initial=0.0)),
         max_ulp=float(_steps(a[counted], b[counted]).max(initial=0)), wrong=wrong, size=a.size, nan_agrees=nan_agrees,
         inf_agrees=inf_agrees, worst=worst, histogram=_histogram(off), rows=_rows(ranked),
-        compared=wrong > 0 or not np.isnan(x).all(),
+        compared=wrong > 0 or bool(finite.any()),
     )  # fmt: skip
 
 

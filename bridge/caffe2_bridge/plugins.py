@@ -20,7 +20,7 @@ def import_plugin(name: str) -> None:
             _import_file(Path(name))
         else:
             import_module(name)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise OptionError(f"{name}: {type(error).__name__}: {error}") from error
 
 

@@ -28,7 +28,7 @@ from caffe2_backend.picture.shape_labels import dtype_text, types_of
 from caffe2_backend.picture.sketch import Box, Colouring, Kind, Node, Sketch, Type, extent
 from caffe2_backend.picture.weights import weight_data
 from caffe2_bridge.devices import Profile
-from caffe2_bridge.diagnostics import Location
+from caffe2_bridge.diagnostics import Location, OptionError
 from caffe2_bridge.diagnostics.printable import printable
 from caffe2_bridge.model import Model
 from caffe2_bridge.netdef.views import NetView
@@ -83,6 +83,7 @@ def picture_html(
 
     Raises:
         InputSpecError: the description of an input is not ``(dtype, shape)``.
+        OptionError: no operator reads an input that is described, or the profile is of another net.
         NetFormatError: the file holds no ONNX model.
         ConversionError: the ONNX model is malformed.
     """
@@ -134,6 +135,9 @@ def picture_of(
     if not isinstance(model, Model):
         side = _exported_side(ir.from_proto(model), {}) if isinstance(model, onnx.ModelProto) else _onnx_side(model)
         return Picture((side,), _by_location(findings or ()))
+    read = {*model.inputs, *(name for op in model.predict_net.op for name in op.input)}
+    if unread := [name for name in inputs or () if name not in read]:
+        raise OptionError(f"no operator reads input {unread[0]!r}")
     types = types_of(model, inputs=inputs, export=True)
     weights = {
         name: weight_data(Type(extent(p.shape), "text" if p.dtype == object else p.dtype.name), p.load)
@@ -157,6 +161,8 @@ def _by_location(findings: Iterable[Mapping[str, Any]]) -> dict[str, list[Findin
 def _seconds(model: Model, profile: Profile) -> dict[str, float]:
     """Return the median time of each operator that the profile measured, by location."""
     net = NetView(model.predict_net)
+    if any(op.index >= len(net.ops) or net.ops[op.index].type != op.type for op in profile.operators):
+        raise OptionError("the profile is of another net: its operators are not those of this one")
     return {
         str(Location(net.name, op.index, op.type, op.name)): sorted(op.seconds)[len(op.seconds) // 2]
         for op in profile.operators

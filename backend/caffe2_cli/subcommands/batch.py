@@ -15,7 +15,7 @@ from caffe2_cli.command import Outcome
 from caffe2_cli.exit_codes import FAILED, NO, YES
 from caffe2_cli.output.command_line import command_line
 from caffe2_cli.output.console import results_shown
-from caffe2_cli.output.echo import echo, say
+from caffe2_cli.output.echo import echo, message, say
 from caffe2_cli.output.skipped import print_skipped
 from caffe2_cli.plugins import plugins
 from caffe2_cli.subcommands.fleet import discover, trends
@@ -117,7 +117,9 @@ def batch(
     if found.kept:
         say(f"kept from an earlier run: {found.kept} results; to run all again, remove {target}", err=True)
     exported = sum(bool(result.onnx) for result in found.results)
-    if found.results:
+    if not found.results:
+        message("error", f"{source} has no models")
+    else:
         echo(count_verdicts(found.results))
     page = target / "index.html"
     echo(f"{page}: {len(found.results)} models, {exported} exported")

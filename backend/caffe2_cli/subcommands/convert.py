@@ -27,7 +27,7 @@ _NAMED: Final = 10
 
 @command(
     example="caffe2-bridge convert models/char_rnn char_rnn.minidb --format minidb", schema=1,
-    codes={YES: "MODEL is converted.", NO: "--verify found a difference."},
+    codes={YES: "MODEL is converted.", NO: "--verify found a difference."}, in_place=True,
 )  # fmt: skip
 @options.model
 @click.argument("out", metavar="[OUT]", type=options.OUTPUT, required=False)
@@ -89,7 +89,7 @@ def _convert_weights(
     model: ModelSource, target: AnyPath, layout: str, names: Mapping[str, str] | None, rename: Sequence[tuple[str, str]]
 ) -> Outcome:
     with progress("converting"):
-        found = load_weights(model.path, model.init, predictor=model.predictor)
+        found = load_weights(model.path, model.init, predictor=model.predictor, databases=model.databases)
         saved = save_weights(found, target, names=names, rename=rename, format=layout)
     print_diagnostics(found.findings)
     _print_unmatched(

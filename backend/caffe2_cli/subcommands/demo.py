@@ -9,6 +9,7 @@ from typing import Final
 
 import click
 
+from caffe2_cli import options
 from caffe2_cli.command import Outcome, command
 from caffe2_cli.exit_codes import YES
 from caffe2_cli.output.echo import echo
@@ -35,7 +36,7 @@ _COMMANDS: Final = (
 
 
 @command(example="caffe2-bridge demo", codes={YES: "The models are written."}, schema=1)
-@click.argument("folder", type=click.Path(path_type=Path), default=Path("caffe2-bridge-demo"))
+@click.argument("folder", type=options.LOCAL, default="caffe2-bridge-demo")
 def demo(folder: Path) -> Outcome:
     """Write two small trained models, an LSTM and a CNN, into FOLDER, and print what to try with them.
 

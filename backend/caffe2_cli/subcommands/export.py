@@ -21,6 +21,7 @@ from caffe2_cli.output.echo import echo, message, name_of, say, say_files
 from caffe2_cli.plugins import plugin
 from caffe2_cli.streams import OutputType
 
+_NOT_FUSED: Final = ("scan", "loop", "unrolled")
 # What --to torch takes.
 _OF_TORCH: Final = ("form", "model", "init", "databases", "predictor", "inputs", "target", "outputs")
 
@@ -104,6 +105,7 @@ def export(
     if form == "torch":
         _require_options_of_torch()
         return _export_torch(model.load(), target, choices["inputs"], outputs)
+    _require_effect(choices, certify=certify, verify=verify)
     from caffe2_cli.exported import ExportedModel
     from caffe2_frontend import ExportOptions, convert, save_onnx
 
@@ -132,6 +134,26 @@ def _verified(model: Model, target: AnyPath, chosen: Any, data: dict[str, Any]) 
 
     report = verify(model, target, described=chosen.inputs, outputs=chosen.outputs)
     return Outcome({**data, "verdict": report.verdict}, report.exit_code)
+
+
+def _require_effect(choices: dict[str, Any], *, certify: bool, verify: bool) -> None:
+    """Refuse options that others take the effect from."""
+    given = click.get_current_context().get_parameter_source("fp16_io") is ParameterSource.COMMANDLINE
+    if given and not choices["fp16"]:
+        raise click.UsageError("--fp16-io is for --fp16")
+    if certify and choices["recurrent"] in _NOT_FUSED:
+        raise click.UsageError(
+            f"--certify is for fused operators, which --recurrent {choices['recurrent']} has none of"
+        )
+    if not verify:
+        return
+    if choices["fp16"] or choices["int8"] != "exact":
+        raise click.UsageError(
+            "--verify has the tolerances of the exact export: without it, --fp16 and --int8 qdq print how far the "
+            "results are from those"
+        )
+    if choices["full_lengths"]:
+        raise click.UsageError("--verify gives rows of different lengths, which --full-lengths promises not to give")
 
 
 def _require_options_of_torch() -> None:
@@ -181,6 +203,8 @@ def _certify(model: Model) -> None:
 
     with progress("certifying"):
         certificates = certify(model)
+    if not certificates:
+        message("note", "nothing to certify: the net has no recurrent operator")
     for certificate in certificates:
         echo(str(certificate))
     if not all(certificate.agrees for certificate in certificates):

@@ -23,6 +23,10 @@ def _parse_placement(_: click.Context, __: click.Parameter, values: tuple[str, .
     """Parse ``cuda:0`` for all operators, or ``NAME=cuda:0`` by input."""
     pairs = [value.rpartition("=") for value in values]
     named = {name: device for name, _, device in pairs if name}
+    if any(not name and equals for name, equals, _ in pairs):
+        raise click.BadParameter("NAME=DEVICE needs a name")
+    if len(named) < sum(bool(name) for name, _, __ in pairs):
+        raise click.BadParameter("give each name once")
     if len(named) == len(pairs):
         return named or None
     if len(pairs) > 1:

@@ -20,7 +20,7 @@ def oracle() -> None:
 
 
 @oracle.command(cls=Command, example="caffe2-bridge oracle install", codes={YES: "Real Caffe2 is installed."})
-@click.argument("folder", required=False, type=options.PATH)
+@click.argument("folder", required=False, type=options.LOCAL)
 @click.option("--python", metavar="PATH", help="A CPython 3.8; default one on PATH, or one that pyenv has.")
 def install(folder: Path | None, python: str | None) -> None:
     """Install real Caffe2 (about 0.8 GB) into FOLDER, and print the Python that has it.

@@ -25,7 +25,7 @@ from caffe2_cli.plugins import plugin
 @click.option(
     "--for", "layout", required=True, type=click.Choice(["triton", "kserve", "web", "mobile"]), help="What serves it."
 )
-@options.out("folder", "The folder to write", required=True, type=options.PATH)
+@options.out("folder", "The folder to write", required=True, type=options.LOCAL)
 @click.option("--name", default="", help="What the server calls the model; by default the net's name.")
 @click.option("--licence", "--license", default="", help="The licence of the model, for its card.")
 @options.seed
@@ -35,12 +35,14 @@ def package(
 ) -> Outcome:
     """Write a folder that serves MODEL: its ONNX file, a server's configuration, a sample, and a card.
 
-    The sample has expected outputs, of real Caffe2 where it is installed. What was in the folder is replaced.
+    The sample has expected outputs, of real Caffe2 where it is installed. A package that is in the folder is replaced.
     """
     from caffe2_deploy import LAYOUTS, gather
     from caffe2_deploy import package as write
+    from caffe2_deploy.layouts import require_replaceable
     from caffe2_validation.options import ValidationOptions
 
+    require_replaceable(folder)
     with progress("packaging"):
         loaded = model.load()
         options = ValidationOptions(described=inputs, seed=seed)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from caffe2_backend.npz import write_npz
 from caffe2_bridge import Model
@@ -52,8 +53,11 @@ def run(
 
     if random_inputs and source:
         raise click.UsageError("--inputs and --random-inputs do not go together")
-    if (inputs or random_weights) and not random_inputs:
-        raise click.UsageError("--input and --random-weights are for inputs that are synthesized: add --random-inputs")
+    seeded = click.get_current_context().get_parameter_source("seed") is ParameterSource.COMMANDLINE
+    if (inputs or random_weights or seeded) and not random_inputs:
+        raise click.UsageError(
+            "--input, --seed and --random-weights are for inputs that are synthesized: add --random-inputs"
+        )
     arrays = read_arrays(source) if source else {}
     start = time.perf_counter()
     with progress("running"), warnings.catch_warnings(record=True) as caught:

@@ -8,6 +8,7 @@ import warnings
 from typing import Any, Final
 
 import click
+from click.core import ParameterSource
 
 from caffe2_bridge.diagnostics import BridgeError
 from caffe2_bridge.storage import AnyPath
@@ -41,7 +42,9 @@ _POSITIVE: Final = click.IntRange(min=1)
 @click.option("--checkpoint-every", type=_POSITIVE, default=100, show_default=True, metavar="STEPS",
               help="Write a checkpoint after so many steps.")  # fmt: skip
 @click.option("--resume", type=options.LOCATION, metavar="FOLDER", help="Continue from the checkpoint in this folder.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random fills of the init net.")
+@click.option(
+    "--seed", type=options.SEED, default=0, show_default=True, help="Seed of the random fills of the init net."
+)
 @options.recompute
 @options.device
 @plugin
@@ -91,6 +94,8 @@ def _trainer(model: ModelSource, device: str | None, seed: int, loss: str | None
     if model.is_onnx:
         if recompute != "none":
             raise click.UsageError("--recompute is for nets; give it to the export of the model: export --recompute")
+        if click.get_current_context().get_parameter_source("seed") is ParameterSource.COMMANDLINE:
+            raise click.UsageError("--seed is for the random fills of an init net, which an ONNX model has none of")
         return OnnxTrainer(read, device)
     if recompute == "steps":
         read = dataclasses.replace(read, predict_net=recompute_steps(read.predict_net))

@@ -47,7 +47,7 @@ from caffe2_cli.plugins import plugin
 )
 @click.option("--lockstep", is_flag=True, help="Find the first operator, and the step, that do not agree.")
 @click.option("--find-nan", is_flag=True, help="Find the first NaN or infinity, and the operator that writes it.")
-@click.option("--repro", type=options.LOCATION, help="Write that operator with its inputs to this folder.")
+@click.option("--repro", type=options.FOLDER, help="Write that operator with its inputs to this folder.")
 @click.option("--report", type=options.OUTPUT, help="Write the report to this file, as a page of HTML.")
 @options.seed
 @options.tolerances
@@ -65,6 +65,8 @@ def validate(
     from caffe2_validation.forms import read_model
     from caffe2_validation.options import ValidationOptions
 
+    if caffe2_python is not None and runtimes and "caffe2" not in runtimes:
+        raise click.UsageError("--caffe2-python is for the runtime caffe2, which --against does not name")
     validation = ValidationOptions(
         runtimes=runtimes or None, every_runtime=matrix, described=inputs, outputs=outputs or None,
         every_blob=every_blob or report is not None, matrix=matrix, lockstep=lockstep or repro is not None,

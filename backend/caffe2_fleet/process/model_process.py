@@ -41,7 +41,7 @@ class ProcessEndedError(Exception):
 
 
 class LimitError(Exception):
-    """The process exceeded a limit and was ended; ``limit`` is ``time limit`` or ``memory limit``."""
+    """The process exceeded a limit and was ended; ``limit`` is one of ``caffe2_fleet.result.LIMITS``."""
 
     def __init__(self, message: str, limit: str) -> None:
         super().__init__(message)

@@ -217,7 +217,7 @@ class Comparison:
         outputs = dict.fromkeys(result.name for result in self.results if result.is_output)
         hollow = [name for name in outputs if name not in compared and name not in self._random]
         if hollow:
-            yield f"without a value to compare, because all are NaN or there are no elements: {_listed(hollow)}"
+            yield f"without a number to compare, because none is finite or there are no elements: {_listed(hollow)}"
 
     def _one_sided_notes(self) -> Iterator[str]:
         for (one, other), names in self._one_sided.items():

@@ -25,6 +25,7 @@ class Assumptions:
         dtypes: of inputs; float32 if unknown.
         shapes: of inputs, as far as they are known.
         ranks: of other inputs, as far as they are known.
+        dims: sizes that the caller gives of inputs with open dims, None for an open one.
         size: steps and batch.
         fixes_batch: whether the net runs with the batch of ``size`` alone.
         image: height of images, and their width if ``image_width`` is None.
@@ -40,6 +41,7 @@ class Assumptions:
     dtypes: Mapping[str, np.dtype[Any]] = field(default_factory=dict)
     shapes: Mapping[str, Shape] = field(default_factory=dict)
     ranks: Mapping[str, int] = field(default_factory=dict)
+    dims: Mapping[str, tuple[int | None, ...]] = field(default_factory=dict)
     size: Size = Size(1, 2, 4)  # noqa: RUF009 - frozen
     fixes_batch: bool = False
     image: int = IMAGE
@@ -54,3 +56,10 @@ class Assumptions:
     def sides(self) -> tuple[int, int]:
         """Height and width of images."""
         return self.image, self.image if self.image_width is None else self.image_width
+
+    def with_given_dims(self, name: str, shape: Shape) -> Shape:
+        """Return the shape that an operator suggests for an input, with the sizes that the caller gives."""
+        given = self.dims.get(name, ())
+        if len(given) != len(shape):
+            return shape
+        return tuple(size if dim is None else dim for dim, size in zip(given, shape, strict=True))

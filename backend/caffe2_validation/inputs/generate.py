@@ -14,11 +14,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from caffe2_bridge.diagnostics import BridgeError, ConversionError, RunError
+import numpy as np
+
+from caffe2_bridge.diagnostics import BridgeError, ConversionError, OptionError, RunError
 from caffe2_bridge.diagnostics.listing import listed
 from caffe2_bridge.model import Model
+from caffe2_bridge.netdef.parameters import Int8Tensor
 from caffe2_bridge.netdef.views import NetView
 from caffe2_frontend import check
+from caffe2_frontend.interop.types import tensor_info
 from caffe2_validation.forms import Forms
 from caffe2_validation.inputs.implied_sizes import implied_sizes
 from caffe2_validation.inputs.size_search import IMAGES, Trial, find_sizes
@@ -26,7 +30,7 @@ from caffe2_validation.inputs.specs import Case, Layout, given_case, make_cases
 from caffe2_validation.inputs.synthesize import StuckError
 from caffe2_validation.inputs.synthesized_cases import synthesize_cases
 from caffe2_validation.inputs.weights import CONVOLUTIONS, LAYERS, PER_CHANNEL, is_weight
-from caffe2_validation.options import DEFAULTS, ValidationOptions
+from caffe2_validation.options import DEFAULTS, Described, ValidationOptions
 
 _LISTED: Final = 3
 # Returns why the reference refuses a case; empty if it runs.
@@ -77,8 +81,10 @@ def generate(
 
     Raises:
         ConversionError: the net does not convert.
+        OptionError: an input that is given is not as it is described.
         RunError: weights are missing, or no inputs were found with which the model runs.
     """
+    _require_as_described(inputs or {}, options.described)
     net = forms.model if isinstance(forms.model, Model) else None
     missing = () if net is None else missing_weights(net)
     if net is not None and options.random_weights and missing:
@@ -172,6 +178,17 @@ def _require_covered(net: Model) -> None:
     findings = tuple(finding for finding in check(net).findings if finding.code == "unknown-operator")
     if findings:
         raise ConversionError(findings)
+
+
+def _require_as_described(inputs: Mapping[str, Any], described: Described) -> None:
+    for name in inputs.keys() & described.keys():
+        shape, dims = np.shape(inputs[name]), tensor_info(name, described[name]).shape
+        if dims is None or isinstance(inputs[name], tuple | Int8Tensor):
+            continue
+        sizes = zip(dims, shape, strict=False)
+        if len(dims) != len(shape) or any(isinstance(dim, int) and dim != size for dim, size in sizes):
+            text = ",".join("?" if dim is None else str(dim) for dim in dims)
+            raise OptionError(f"input {name!r} is given with the shape {list(shape)}, and described as [{text}]")
 
 
 def _require_weights(missing: Sequence[str]) -> None:

@@ -155,6 +155,7 @@ class _Synthesis:
             assumptions = self._assumptions
             features = self._demands.of(inner, last=True).channels or assumptions.size.other
             shape: Shape = (1, assumptions.size.batch, features)[3 - assumptions.ranks.get(name, 3) :]
+            shape = assumptions.with_given_dims(name, shape)
             value = self._random.standard_normal(assumptions.shapes.get(name, shape)).astype(np.float32)
             self._inputs[name] = value
             self._workspace.feed(name, value)
@@ -218,7 +219,8 @@ class _Synthesis:
         role = self._role(name, op)
         shape = assumptions.shapes.get(name)
         if shape is None:
-            shape = input_shape(name, op, index, role, self._shape, self._demands, assumptions)
+            suggested = input_shape(name, op, index, role, self._shape, self._demands, assumptions)
+            shape = assumptions.with_given_dims(name, suggested)
         dtype = assumptions.dtypes.get(name, np.dtype(np.float32))
         value = draw(dtype, shape, role, self._random, Scene(assumptions.size.steps, assumptions.image, shapes))
         if op.type.startswith("Int8") and op.type != "Int8Quantize" and dtype == np.uint8:

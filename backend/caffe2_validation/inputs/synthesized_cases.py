@@ -126,7 +126,7 @@ def _shapes(inputs: Mapping[str, Any]) -> list[Any]:
 
 def _assumptions(net: Model, described: Described, given: Mapping[str, Any], options: ValidationOptions) -> Assumptions:
     """Return what the caller and the net declare of the inputs."""
-    dtypes, ranks, shapes = {}, {}, {}
+    dtypes, ranks, shapes, dims = {}, {}, {}, {}
     for name, info in _infos(net, described).items():
         if info.dtype is not None:
             is_string = info.dtype.name == "STRING"
@@ -135,7 +135,9 @@ def _assumptions(net: Model, described: Described, given: Mapping[str, Any], opt
             ranks[name] = len(info.shape)
             if all(isinstance(dim, int) for dim in info.shape):
                 shapes[name] = tuple(dim for dim in info.shape if isinstance(dim, int))
-    return Assumptions(given, dtypes, shapes, ranks, size=options.sizes[0], seed=options.seed)
+            elif name in described:
+                dims[name] = tuple(dim if isinstance(dim, int) else None for dim in info.shape)
+    return Assumptions(given, dtypes, shapes, ranks, dims, size=options.sizes[0], seed=options.seed)
 
 
 def _infos(net: Model, described: Described) -> Mapping[str, TensorInfo]:

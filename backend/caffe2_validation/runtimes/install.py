@@ -19,6 +19,7 @@ PACKAGES: Final = (
 _WORKS: Final = "from caffe2.python import workspace; assert len(workspace.RegisteredOperators()) > 900"
 # Without it, Python 3.8 would import modules of the current folder; it has no -P.
 _ISOLATED: Final = "-I"
+_VENV: Final = "pyvenv.cfg"  # of a virtual environment
 _IS_38: Final = "import ensurepip, sys; sys.exit(sys.version_info[:2] != (3, 8))"
 
 
@@ -29,16 +30,19 @@ def install_oracle(folder: Path | None = None, python: str | None = None) -> Pat
         folder: where to; None takes ``CAFFE2_ORACLE_DIR``, else ``~/.cache/caffe2-oracle``.
         python: a CPython 3.8; None takes ``PYTHON38``, else one on PATH or one that pyenv has.
 
-    Raises RunError if CPython 3.8 is not installed, or the installation fails.
+    Raises RunError if CPython 3.8 is not installed, the folder has other files, or the installation fails.
     """
     target = cache_folder() if folder is None else folder
     oracle = target / "bin" / "python"
     works = [str(oracle), _ISOLATED, "-c", _WORKS]
     if _succeeds(works):
         return oracle
+    if target.exists() and not ((target / _VENV).is_file() or (target.is_dir() and not any(target.iterdir()))):
+        raise RunError(f"{target} has other files, which an installation would remove: name another folder")
     base = next((found for found in _pythons(python) if _succeeds([found, _ISOLATED, "-c", _IS_38])), None)
     if base is None:
-        raise RunError("no CPython 3.8 found, the last that real Caffe2 was built for: install one, or name it")
+        found = "no CPython 3.8 found" if python is None else f"{python} is no CPython 3.8"
+        raise RunError(f"{found}, the last that real Caffe2 was built for: install one, or name it with --python")
     _run([base, _ISOLATED, "-m", "venv", "--clear", str(target)])
     _run([str(oracle), _ISOLATED, "-m", "pip", "install", "--quiet", *PACKAGES])
     _run(works)

@@ -14,9 +14,11 @@ from caffe2_bridge.diagnostics import NetFormatError
 from caffe2_bridge.files import text
 from caffe2_bridge.files.databases import minidb
 from caffe2_bridge.files.npz import holds_npz
+from caffe2_bridge.files.open_files import open_file
 from caffe2_bridge.files.pickles.unpack import holds_pickle
 from caffe2_bridge.proto.caffe2_pb2 import BlobProto, NetDef, OperatorDef, PlanDef, TensorProto, TensorProtos
 from caffe2_bridge.proto.metanet_pb2 import MetaNetDef
+from caffe2_bridge.storage import AnyPath
 
 
 class Format(StrEnum):
@@ -48,6 +50,8 @@ _MAGIC: Final = (
 _LMDB: Final = (16, b"\xde\xc0\xef\xbe")
 _HTML: Final = re.compile(rb"\s*<(?:!doctype\s+html|html|head|body|\?xml|!--)", re.IGNORECASE)
 _HEAD: Final = 4096
+_ONNX: Final = ".onnx"
+_IR_VERSION: Final = b"\x08"  # the first field of an ONNX model, and of no net
 
 # The wire types of NetDef's fields.
 _NET_KINDS: Final = dict.fromkeys(range(1, 10), wire.LEN) | {NetDef.NUM_WORKERS_FIELD_NUMBER: wire.VARINT}
@@ -90,6 +94,20 @@ def detect(span: wire.Span) -> Format:
         if found is not None:
             return found
     return _binary_format(span)
+
+
+def is_onnx_file(path: AnyPath) -> bool:
+    """Whether a path is an ONNX model: a file that begins as one, or that has its suffix and is no file of Caffe2's."""
+    try:
+        if path.is_dir():
+            return False
+        span = open_file(path)
+        # The version of the format; the length of a minidb's key may have the same first byte, and a zero behind it.
+        if (head := span.view[:2].tobytes())[:1] == _IR_VERSION and head[1:] > b"\0":
+            return True
+        return path.suffix == _ONNX and detect(span) is None
+    except (NetFormatError, OSError):
+        return path.suffix == _ONNX
 
 
 def _parameters_without_net(head: bytes) -> Format | None:

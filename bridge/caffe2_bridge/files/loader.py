@@ -63,10 +63,12 @@ def load(
         BridgeError: a database requires a package that is not installed.
     """
     where, kind = _find(locate(path))
+    if databases is not None and isinstance(folder := locate(databases), Path) and not folder.is_dir():
+        raise NetFormatError("the folder of databases does not exist", str(folder))
     if kind in _DATABASES:
         if init is not None:
             raise NetFormatError("a predictor database holds its own parameters: omit the init net", str(where))
-        with _naming(where):
+        with naming(where):
             return read_predictor(_DATABASES[kind](where), str(where), predictor)
     if predictor is not None:
         raise NetFormatError(
@@ -111,7 +113,7 @@ def load_init_net(path: Location, databases: Location | None = None, *, optimize
 def _read_init(span: wire.Span, path: AnyPath, databases: Location | None, wanted: Collection[str] | None) -> InitNet:
     if not len(span):
         return InitNet()  # no bytes are those of a NetDef without operators
-    with _naming(path):
+    with naming(path):
         found = detect(span)
         if found in _DATABASES:
             return init_of_blobs(_DATABASES[found](path))
@@ -140,7 +142,7 @@ def _database(path: AnyPath) -> Mapping[str, Blob]:
     _, found = _open(path)
     if found not in _DATABASES:
         raise NetFormatError(f"the file must be a database, but this is {found}", str(path))
-    with _naming(path):
+    with naming(path):
         return _DATABASES[found](path)
 
 
@@ -151,7 +153,7 @@ def load_meta(path: Location) -> MetaNetDef:
     """
     where = locate(path)
     stored = _database(where)
-    with _naming(where):
+    with naming(where):
         return read_meta(stored)
 
 
@@ -166,7 +168,7 @@ def load_plan(path: Location) -> PlanDef:
 
 def _model_of_plan(path: AnyPath, init: Location | None, databases: Location | None) -> Model:
     plan = load_plan(path)
-    with _naming(path):
+    with naming(path):
         planned = read_plan(plan)
         if planned.init is None:
             beside = locate(init) if init is not None else pairing.init_net_beside(path)
@@ -201,7 +203,7 @@ def _plan(span: wire.Span, source: str) -> PlanDef:
         plan = parse_message(PlanDef, span.tobytes())
     except DecodeError as error:
         raise NetFormatError(f"the PlanDef is damaged: {error}", source) from None
-    with _naming(source):
+    with naming(source):
         require_text_in_plan(plan)
     return plan
 
@@ -240,11 +242,11 @@ _DATABASES: Final = MappingProxyType[Format, Callable[[AnyPath], Mapping[str, Bl
 
 def _open(path: AnyPath) -> tuple[wire.Span, Format]:
     span = open_file(path)
-    with _naming(path):
+    with naming(path):
         return span, detect(span)
 
 
-class _naming:  # noqa: N801 - a context manager, used as a verb
+class naming:  # noqa: N801 - a context manager, used as a verb
     """Add the path to the NetFormatErrors that have none."""
 
     def __init__(self, path: AnyPath | str) -> None:

@@ -18,7 +18,9 @@ from caffe2_bridge.files.databases import leveldb_file, lmdb_file, minidb
 from caffe2_bridge.files.predictor_db import predictor_records
 from caffe2_bridge.files.replace import Writer, replace_files, replace_folder
 from caffe2_bridge.model import Model
+from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_bridge.storage import Location, StorageError, locate, published
+from caffe2_bridge.wire.messages import parse_message
 
 _LIMIT: Final = 2**31 - 1  # protobuf's, of a message
 
@@ -83,12 +85,23 @@ def _pbtxt(model: Model, folder: Path) -> None:
         raise BridgeError(
             f"{folder}: protobuf text is limited to 2 GB, and the parameters have {size:,} bytes; use the format pb"
         )
+    _require_no_other_net(model, folder)
     replace_files(
         [
             (folder / "init_net.pbtxt", _streamed(lambda: _text(model.init_net))),
             (folder / "predict_net.pbtxt", _streamed(lambda: _text(model.predict_net))),
         ]
     )
+
+
+def _require_no_other_net(model: Model, folder: Path) -> None:
+    """Raise BridgeError if a folder has the nets of another model in binary, which goes before text."""
+    init, predict = folder / "init_net.pb", folder / "predict_net.pb"
+    if not predict.exists():
+        return
+    same = parse_message(NetDef, predict.read_bytes()) == model.predict_net and init.exists()
+    if not (same and init.read_bytes() == b"".join(model.init.serialized())):
+        raise BridgeError(f"{predict}: a net that is read before {predict.name}txt: remove it, or name another folder")
 
 
 def replace_file(path: Path, content: bytes) -> None:

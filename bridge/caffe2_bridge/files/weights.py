@@ -14,7 +14,7 @@ import numpy as np
 
 from caffe2_bridge.diagnostics import BridgeError, OptionError
 from caffe2_bridge.files.detect import WITHOUT_NET, detect
-from caffe2_bridge.files.loader import load, load_init_net
+from caffe2_bridge.files.loader import load, load_init_net, naming
 from caffe2_bridge.files.open_files import open_file
 from caffe2_bridge.files.optional_packages import required
 from caffe2_bridge.files.replace import replace_files
@@ -48,15 +48,20 @@ class SavedWeights:
     left_out: Mapping[str, str]
 
 
-def load_weights(path: Location, init: Location | None = None, *, predictor: str | None = None) -> InitNet:
+def load_weights(
+    path: Location, init: Location | None = None, *, predictor: str | None = None, databases: Location | None = None
+) -> InitNet:
     """Load the parameters of a model, as :func:`load` reads it, or those of a checkpoint (.pkl, .npz) without a net.
 
     Raises the errors of :func:`load` and :func:`load_init_net`.
     """
     where = locate(path)
-    if init is None and predictor is None and where.is_file() and detect(open_file(where)) in WITHOUT_NET:
-        return load_init_net(where)
-    return load(path, init, predictor=predictor).init
+    if init is None and predictor is None and where.is_file():
+        with naming(where):
+            without_net = detect(open_file(where)) in WITHOUT_NET
+        if without_net:
+            return load_init_net(where)
+    return load(path, init, predictor=predictor, databases=databases).init
 
 
 def save_weights(

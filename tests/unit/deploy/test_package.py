@@ -112,8 +112,9 @@ def test_requests_and_responses_hold_the_sample(written: dict[str, Path]) -> Non
 
 
 def test_a_folder_is_replaced_whole(tmp_path: Path) -> None:
-    (tmp_path / "out" / "old").mkdir(parents=True)
     contents = gather(rows(), options=ValidationOptions(described={"x": (np.float32, ("N", 3))}))
+    package(contents, "mobile", tmp_path / "out")
+    (tmp_path / "out" / "old").mkdir()
     files = package(contents, "web", tmp_path / "out")
     assert not (tmp_path / "out" / "old").exists()
     assert tmp_path / "out" / "index.html" in files

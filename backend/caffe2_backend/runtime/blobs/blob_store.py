@@ -17,6 +17,7 @@ from caffe2_backend.runtime.blobs.frame import Count, written
 from caffe2_backend.runtime.blobs.results import Blobs, DeferredBlob, Results
 from caffe2_backend.runtime.blobs.update_locks import UpdateLocks, together
 from caffe2_backend.runtime.values import Value
+from caffe2_bridge.diagnostics import OptionError
 
 # References to a blob's value during a run: of the store, and of the run's inputs.
 _HELD: Final = 2
@@ -49,6 +50,8 @@ class BlobStore:
         if parent is None:
             self.lock = threading.RLock()
             self.constants: Mapping[str, Value] = self._own_constants
+            if seed is not None and seed < 0:
+                raise OptionError(f"seed must not be negative, and is {seed}")
             self._random = np.random.default_rng(seed)
             self.writes = Count()
         else:

@@ -13,6 +13,7 @@ import onnx
 from caffe2_backend.admission import admit_file
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.files import load
+from caffe2_bridge.files.detect import is_onnx_file
 from caffe2_bridge.model import Model
 from caffe2_bridge.regular_file import open_regular
 from caffe2_bridge.storage import AnyPath, Location, locate
@@ -170,7 +171,7 @@ def source_of(model: Any) -> Source:
         return NetInMemory(model)
     if not isinstance(model, str | os.PathLike):
         return GraphInMemory(model)
-    return GraphFile(model) if locate(model).suffix == ".onnx" else NetFile(model)
+    return GraphFile(model) if is_onnx_file(locate(model)) else NetFile(model)
 
 
 def graph_source(model: Any) -> Source:
