@@ -311,7 +311,7 @@ class ValidationReport:
         if self.exit_code == DISAGREE:
             return "The sides compute different values for the same inputs, beyond what rounding explains."
         if not self._compares_values:
-            return "Shapes and dtypes of the outputs are the same. No number was compared: they are random or not finite."
+            return "Shapes and dtypes of the outputs are the same; no number was compared."
         inputs = "the given inputs" if self.seed is None else f"generated inputs (seed {self.seed})"
         cases = f"{len(self.cases)} case{'' if len(self.cases) == 1 else 's'} of {inputs}"
         weights = " The weights are synthesized: this compares runtimes, not the model." if self.random_weights else ""
