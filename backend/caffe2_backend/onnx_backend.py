@@ -16,7 +16,7 @@ from caffe2_backend.admission import OnnxModel
 from caffe2_backend.importer import import_model
 from caffe2_backend.options import ImportOptions
 from caffe2_backend.runtime.process_bound import ProcessBound
-from caffe2_backend.runtime.sessions.missing_inputs import require_inputs
+from caffe2_backend.runtime.sessions.missing_inputs import missing_inputs, require_inputs
 from caffe2_backend.runtime.sessions.onnx_session import OnnxSession
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.diagnostics.short_repr import short_repr
@@ -128,9 +128,16 @@ def run_node(
         device: see :func:`prepare`.
         outputs_info: element type and shape of each output; None to infer them from the node.
         opset_version: the opset of the node; the newest by default.
+
+    Raises RunError if an input is missing, or there are too many.
     """
     names = [name for name in dict.fromkeys(node.input) if name]
+    if not isinstance(inputs, Mapping) and len(inputs) != len(names):
+        raise RunError(f"the node has {len(names)} inputs, and {len(inputs)} values were given")
     values = inputs if isinstance(inputs, Mapping) else dict(zip(names, inputs, strict=True))
+    missing = [name for name in names if name not in values]
+    if missing:
+        raise missing_inputs(missing, {})
     graph = onnx.GraphProto(name=node.op_type, node=[node])
     graph.input.extend(_described(name, values[name]) for name in names)
     for index, name in enumerate(node.output):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from caffe2_bridge.diagnostics import OptionError
+from caffe2_bridge.diagnostics.check_options import require_sequence
 from caffe2_bridge.files.model_argument import NetLike, as_model
 from caffe2_bridge.gradients.forward_steps import insert_forward_operators
 from caffe2_bridge.model import Model
@@ -35,6 +37,12 @@ def convert(
     outputs: Sequence[str] | None = None,
 ) -> Conversion:
     """Run the passes; the arguments and errors are those of :func:`caffe2_torch.to_torch`."""
+    require_sequence("inputs", inputs)
+    require_sequence("outputs", outputs)
+    inputs = tuple(inputs)
     model = insert_forward_operators(cut_readers(as_model(predict_net, init_net))).with_inputs(inputs)
+    unknown = [name for name in inputs if name not in model.inputs]
+    if unknown:
+        raise OptionError(f"{unknown[0]!r} is neither an input of the net nor one of its parameters")
     asked = None if outputs is None else tuple(dict.fromkeys(outputs))
     return run_passes(PIPELINE, Conversion(model, asked, findings=model.init.findings))

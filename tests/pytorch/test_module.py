@@ -215,6 +215,11 @@ def test_errors_name_the_operator() -> None:
         to_torch(fully_connected())(X, X)
     with pytest.raises(OptionError, match="no operator writes output 'z'"):
         to_torch(fully_connected(), outputs=["z"])
+    for given in ({"outputs": "y"}, {"inputs": "w"}):
+        with pytest.raises(OptionError, match="must be a sequence"):
+            to_torch(fully_connected(), **given)  # type: ignore[arg-type] # what a caller may pass
+    with pytest.raises(OptionError, match="'q' is neither an input of the net nor one of its parameters"):
+        to_torch(fully_connected(), inputs=["w", "q"])
 
 
 def test_parameters_can_be_inputs() -> None:

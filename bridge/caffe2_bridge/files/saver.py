@@ -41,12 +41,14 @@ def save(model: Model, path: Location, format: str = "pb") -> None:  # noqa: A00
     complete.
 
     Raises:
-        BridgeError: the format is unknown or cannot hold a parameter, a package is not installed, the target of a
-            LevelDB database is a folder with other files, or a file cannot be written.
+        BridgeError: the model is not a Model, the format is unknown or cannot hold a parameter, a package is not
+            installed, the target of a LevelDB database is a folder with other files, or a file cannot be written.
     """
     saver = _SAVERS.get(format)
     if saver is None:
         raise BridgeError(f"format must be one of {', '.join(FORMATS)}, not {format!r}")
+    if not isinstance(model, Model):
+        raise BridgeError(f"expected a Model, got {type(model).__name__}: make one by Model.of(predict_net, init_net)")
     with local_target(path) as target:
         saver(model, target)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx
 import pytest
 
-from caffe2_backend import RunError, prepare, run_model
+from caffe2_backend import RunError, prepare, run_model, run_node
 
 TEXT = (
     '<ir_version: 8, opset_import: ["" : 17]> g (float[2] w, float[2] x, float[2] mask) => (float[2] y, float[2] mask) '
@@ -44,3 +46,11 @@ def test_an_input_alone() -> None:
         '<ir_version: 8, opset_import: ["" : 17]> g (float[2] x) => (float[2] y) { y = Neg(x) }'
     )
     assert prepare(model).run(W).y.tolist() == [-100, -100]
+
+
+@pytest.mark.parametrize(
+    "given", [[np.ones(2, np.float32)], [np.ones(2, np.float32)] * 3, {"a": np.ones(2, np.float32)}]
+)
+def test_a_node_takes_a_value_for_each_of_its_inputs(given: Any) -> None:
+    with pytest.raises(RunError, match=r"the node has 2 inputs|input 'b' is not given"):
+        run_node(onnx.NodeProto(op_type="Add", input=["a", "b"], output=["c"]), given)

@@ -15,6 +15,7 @@ import onnx_ir as ir
 from google.protobuf.internal.encoder import _VarintBytes  # type: ignore[attr-defined] # protobuf's own varint writer
 from google.protobuf.message import DecodeError
 
+from caffe2_bridge.diagnostics import NetFormatError
 from caffe2_bridge.files import replace
 from caffe2_bridge.files.replace import sync
 from caffe2_bridge.regular_file import followed, is_utf8, open_regular, require_replaceable
@@ -58,10 +59,13 @@ def save_onnx(
         The files written.
 
     Raises:
+        NetFormatError: the model is not an ONNX model.
         OSError: the file cannot be written; an existing one is unchanged.
     """
     if isinstance(model, onnx.ModelProto):
         model = ir.from_proto(model)
+    if not isinstance(model, ir.Model):
+        raise NetFormatError(f"expected an ONNX model, got {type(model).__name__}")
     target = locate(path)
     tensors = [v.const_value for v in model.graph.initializers.values() if v.const_value is not None]
     sizes = [tensor.nbytes for tensor in tensors if tensor.dtype != ir.DataType.STRING]

@@ -251,3 +251,10 @@ def test_a_value_that_minidb_cannot_hold_is_refused(tmp_path: Path, monkeypatch:
     with pytest.raises(c2.BridgeError, match=r"blob 'weight' takes 2,0.* bytes, but minidb allows at most 1,000"):
         c2.save(model_of([large]), tmp_path / "m", "minidb")
     assert not list(tmp_path.iterdir())
+
+
+def test_what_is_not_a_model_is_not_saved(tmp_path: Path) -> None:
+    for given in (NetDef(), None):
+        with pytest.raises(c2.BridgeError, match=r"expected a Model, got \w+: make one by Model\.of"):
+            c2.save(given, tmp_path / "m")  # type: ignore[arg-type] # what a caller may pass
+    assert not (tmp_path / "m").exists()

@@ -17,7 +17,7 @@ from support.cells import fills
 
 from caffe2_backend.runtime.sessions.session import Session
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
-from caffe2_frontend import convert
+from caffe2_frontend import NetFormatError, convert
 from caffe2_frontend.interop.files import onnx_files
 from caffe2_frontend.interop.files.onnx_files import model_proto, replacing, save_onnx
 
@@ -214,3 +214,9 @@ def test_large_weights_of_a_protobuf_are_those_of_the_model(monkeypatch: pytest.
     tensors = {name: value.const_value for name, value in converted.graph.initializers.items()}
     assert model_proto(converted) == ir.to_proto(converted)
     assert all(value.const_value is tensors[name] for name, value in converted.graph.initializers.items())
+
+
+def test_what_is_not_an_onnx_model_is_not_written(tmp_path: Path) -> None:
+    with pytest.raises(NetFormatError, match="expected an ONNX model, got NetDef"):
+        save_onnx(NetDef(), tmp_path / "m.onnx")  # type: ignore[arg-type] # what a caller may pass
+    assert not list(tmp_path.iterdir())
