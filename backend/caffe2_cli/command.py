@@ -18,7 +18,6 @@ from caffe2_cli.errors import errors_reported
 from caffe2_cli.exit_codes import FAILED, INTERRUPTED, YES
 from caffe2_cli.output.echo import message, print_json
 from caffe2_cli.settings import settings
-from caffe2_cli.streams import require_other_files
 
 # Sections of the help of every command; options that are in none of them stand under "Options".
 SECTIONS: Final[Mapping[str, Sequence[str]]] = {
@@ -97,6 +96,8 @@ class Command(click.Command):
             if settings().schema and settings().piped is not None:
                 raise click.UsageError("--json and -o - do not go together: both write standard output")
             if not self._in_place:
+                from caffe2_cli.streams import require_other_files  # which --help does not load
+
                 require_other_files(ctx)
             outcome = super().invoke(ctx)
             if isinstance(outcome, Outcome):

@@ -14,7 +14,6 @@ import click
 from click.shell_completion import CompletionItem
 
 from caffe2_bridge.diagnostics import BridgeError, OptionError
-from caffe2_bridge.files import pairing
 from caffe2_bridge.storage import AnyPath, locate
 from caffe2_cli.settings import settings
 
@@ -101,6 +100,8 @@ def require_other_files(context: click.Context) -> None:
 
 def _files_read(path: Path) -> Iterator[Path]:
     """Yield the files that are read where a path is given: a file, or the nets of a folder, or its summary."""
+    from caffe2_bridge.files import pairing
+
     yield from filter(Path.is_file, [path / "summary.json"])
     with suppress(BridgeError, OSError):
         net = pairing.predict_net_in(path) if path.is_dir() else path
