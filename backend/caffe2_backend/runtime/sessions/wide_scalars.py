@@ -10,7 +10,8 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-_ELEMENTWISE: Final = frozenset({"Add", "Div", "Mul", "Sub"})
+from caffe2_frontend.interop.operators import ARITHMETIC
+
 # Elements from which on the time that is saved is more than that of a node.
 _MANY: Final = 1024
 
@@ -31,7 +32,7 @@ def widen_scalars(model: onnx.ModelProto) -> None:
     wide: dict[tuple[str, int], str] = {}
     nodes: list[onnx.NodeProto] = []
     for node in graph.node:
-        if node.op_type in _ELEMENTWISE and not node.domain:
+        if node.op_type in ARITHMETIC and not node.domain:
             for index, name in enumerate(node.input):
                 tensor, scalar = sizes.get(node.input[1 - index]), sizes.get(name)
                 if scalar is not None and prod(scalar) == 1 and _is_slow(tensor, len(scalar)):
