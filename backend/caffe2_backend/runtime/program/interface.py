@@ -43,6 +43,8 @@ class NetInterface:
         scopes: objects that it makes.
         undeclared: by blob, the indices of the operators whose bodies write it though no operator lists it as an
             output: real Caffe2 leaves such a blob in the workspace, too.
+        rewritten: blobs that an operator updates in place: a converted net may compute an earlier value of one under
+            its name, and the last under another.
     """
 
     needs: tuple[str, ...]
@@ -56,6 +58,7 @@ class NetInterface:
     optional: tuple[str, ...]
     scopes: Mapping[str, Opaque]
     undeclared: Mapping[str, list[int]]
+    rewritten: frozenset[str]
 
     @classmethod
     def of(
@@ -110,6 +113,7 @@ class NetInterface:
             optional=tuple(name for name in dict.fromkeys(optional) if name not in required),
             scopes=scopes,
             undeclared=_undeclared(view, effects),
+            rewritten=frozenset(name for effect in effects.ops for name in (*effect.updates, *effect.merges)),
         )
 
 

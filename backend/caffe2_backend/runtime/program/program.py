@@ -264,7 +264,7 @@ class Program:
         signature = self._signature(given)
         variant = self._extended.get(signature)
         if variant is None and (lowered := self._lowered.get(signature)) is not None:
-            known = {*lowered.outputs, *self.interface.undeclared}
+            known = {*lowered.outputs, *self.interface.undeclared, *self.interface.rewritten}
             lowered = lowered.returning([n for n in self.interface.writes if n not in known])
             variant = self._extended[signature] = self._builder.build_with_states(lowered, given, ())
         if variant is None or not self._tensors.refused.union(variant.outputs).issuperset(names):

@@ -79,6 +79,19 @@ def test_blobs_that_are_not_tensors_do_not_hide_others() -> None:
     assert [deferred[f"x{index}"].compute(f"x{index}").item() for index in range(1, 6)] == [2, 3, 4, 5, 6]  # type: ignore[union-attr]  # arrays
 
 
+def test_a_blob_that_is_changed_in_place_is_computed_as_the_net_leaves_it() -> None:
+    """The converted net has an earlier value under its name."""
+    ops = [
+        operator("Tanh", ["x"], ["table"]),
+        operator("ScatterWeightedSum", ["table", "one", "ids", "rows", "one"], ["table"]),
+        operator("Gather", ["table", "ids"], ["y"]),
+    ]
+    given = {"x": np.zeros((3, 2), np.float32), "one": np.ones(1, np.float32), "ids": np.array([2, 0])}
+    given["rows"] = np.array([[1, 2], [3, 4]], np.float32)
+    results = Program(NetDef(name="net", op=ops)).run(given)
+    np.testing.assert_array_equal(results.deferred["table"].compute("table"), [[3, 4], [0, 0], [1, 2]])  # type: ignore[arg-type]
+
+
 TRAINING = [
     operator("FC", ["x", "w", "b"], ["scores"]),
     operator("SoftmaxWithLoss", ["scores", "label"], ["softmax", "loss"]),
