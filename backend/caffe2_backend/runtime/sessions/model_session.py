@@ -30,6 +30,19 @@ def model_session(model: ir.Model | onnx.ModelProto, device: str, options: Sessi
 
     Raises RunError as Session does, and if the weights of a model that no message can hold cannot be written.
     """
+    session = _session(model, device, options)
+    outputs = model.graph.output if isinstance(model, onnx.ModelProto) else model.graph.outputs
+    session.unranked = frozenset(str(value.name) for value in outputs if not _has_rank(value))
+    return session
+
+
+def _has_rank(value: onnx.ValueInfoProto | ir.Value) -> bool:
+    if isinstance(value, onnx.ValueInfoProto):
+        return value.type.tensor_type.HasField("shape")
+    return value.shape is not None
+
+
+def _session(model: ir.Model | onnx.ModelProto, device: str, options: SessionOptions) -> Session:
     if weight_bytes(model) > _IN_MEMORY:
         try:
             return _through_file(model, device, options)

@@ -102,6 +102,8 @@ class Session(Sendable):
         require_provider(self._session, self._real)
         self.inputs = tuple(value.name for value in self._session.get_inputs())
         self.outputs = tuple(value.name for value in self._session.get_outputs())
+        # Outputs whose rank the model does not declare: onnxruntime 1.32 lists no dims of them, as of scalars.
+        self.unranked: frozenset[str] = frozenset()
         self._optional = tuple(value.name for value in self._session.get_overridable_initializers())
         self._names = frozenset((*self.inputs, *self._optional))
         self._others: dict[frozenset[str], Self] = {}
@@ -189,16 +191,17 @@ class Session(Sendable):
 
     def static_outputs(self) -> dict[str, tuple[int, ...]]:
         """Return the shapes of outputs of which the model declares every dim; none where an output is also an input."""
-        shapes = {value.name: value.shape for value in self._session.get_outputs() if value.name not in self.inputs}
-        return {name: tuple(dims) for name, dims in shapes.items() if all(isinstance(dim, int) for dim in dims)}
+        found = self._ranked_outputs()
+        return {value.name: tuple(value.shape) for value in found if all(isinstance(dim, int) for dim in value.shape)}
 
     def sized_outputs(self) -> frozenset[str]:
         """Return the outputs whose dims the model declares as numbers or dims of inputs; none that are also inputs."""
         known = {dim for value in self._session.get_inputs() for dim in value.shape if isinstance(dim, str)}
-        found = (value for value in self._session.get_outputs() if value.name not in self.inputs)
-        return frozenset(
-            value.name for value in found if all(isinstance(dim, int) or dim in known for dim in value.shape)
-        )
+        found = {value.name: value.shape for value in self._ranked_outputs()}
+        return frozenset(name for name in found if all(isinstance(dim, int) or dim in known for dim in found[name]))
+
+    def _ranked_outputs(self) -> list[Any]:
+        return [value for value in self._session.get_outputs() if value.name not in self.unranked.union(self.inputs)]
 
     def buffer(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[Any, Array]:
         """Return memory on the host, not initialized: onnxruntime's value, and an array that shares it."""

@@ -15,6 +15,7 @@ from caffe2_backend import Predictor, to_netdef
 from caffe2_backend.runtime.program.buffers.pool import BufferPool
 from caffe2_backend.runtime.sessions.session import Session
 from caffe2_bridge import Model
+from caffe2_bridge.control.branch import if_arguments
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend import to_onnx
@@ -168,3 +169,15 @@ def test_a_run_that_fails_in_buffers_fails_without() -> None:
                 runs.run(feed)
         else:
             np.testing.assert_array_equal(runs.run(feed)["y"], [index])
+
+
+def test_a_rank_that_follows_from_values_is_not_that_of_an_earlier_run() -> None:
+    """Run branches whose results have as many elements and other ranks, a scalar among them, in turn."""
+    longer = NetDef(op=[operator("ExpandDims", ["x"], ["y"], dims=[0])])
+    same = NetDef(op=[operator("Copy", ["x"], ["y"])])
+    choose = operator("If", ["c", "x"], ["y"], **if_arguments(longer, same))
+    net = NetDef(name="net", op=[choose], external_input=["c", "x"], external_output=["y"])
+    predictor = Predictor(Model.of(net))
+    for condition in (False, False, True, True, False, True):
+        (y,) = predictor.run({"c": np.array([condition]), "x": np.float32(3)}).values()
+        assert y.shape == (1,) * condition
