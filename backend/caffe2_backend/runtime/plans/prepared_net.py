@@ -14,8 +14,8 @@ from caffe2_backend.runtime.host.registry import require_known_operators
 from caffe2_backend.runtime.memory import lack_of_memory
 from caffe2_backend.runtime.placement.report import Placement
 from caffe2_backend.runtime.plans.collecting import CollectingFrame
-from caffe2_backend.runtime.plans.stages import Stage, make_stages
-from caffe2_backend.runtime.plans.tensor_stage import TensorStage
+from caffe2_backend.runtime.plans.stages import make_stages
+from caffe2_backend.runtime.plans.tensor_stage import Stage, TensorStage
 from caffe2_backend.runtime.sessions.session_options import SessionOptions
 from caffe2_backend.runtime.values import Tensor
 from caffe2_bridge.diagnostics import Location

@@ -3,12 +3,14 @@
 Stages run in the order of the net, each on the blobs that those before it left in the workspace: an operator on the
 host may wait for another thread, stop the net, or have an effect outside, so that nothing moves across it. Operators
 with bodies that hold host operators are stages, too: their bodies are nets that run in stages in turn.
+A program that cannot be converted, because bodies leave values of other types or ranks, is cut at all such operators.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
 from caffe2_backend.runtime.blobs.frame import Frame
 from caffe2_backend.runtime.host.family import Ahead, HostOp
@@ -19,36 +21,18 @@ from caffe2_backend.runtime.host.registry import (
     is_host_operator,
 )
 from caffe2_backend.runtime.placement.make import Runnable, make_program
-from caffe2_backend.runtime.plans.tensor_stage import TensorStage
+from caffe2_backend.runtime.plans.tensor_stage import Stage, TensorStage
 from caffe2_backend.runtime.program.interface import updated_in_place
 from caffe2_backend.runtime.program.origin import Origin
 from caffe2_backend.runtime.sessions.session_options import SessionOptions
 from caffe2_backend.runtime.stepping.bodies import WALKED, BodyRunner
-from caffe2_bridge.control import ControlOperator, control_of
+from caffe2_bridge.control import ControlOperator, Do, all_operators, control_of
 from caffe2_bridge.diagnostics import Location, RunError
 from caffe2_bridge.netdef.views import ArgumentError, NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_bridge.schemas import count_violation, operator_schema
 from caffe2_bridge.ssa.effects import NetEffects, analyse
 from caffe2_bridge.ssa.outputs import declared_outputs
-
-
-class Stage(Protocol):
-    """A part of a net, or a whole net that is prepared."""
-
-    @property
-    def conversions(self) -> int:
-        """How many conversions there were so far."""
-        ...
-
-    def run(self, frame: Frame, /) -> None:
-        """Run once: read blobs of the frame, and write others."""
-        ...
-
-    def restart(self) -> None:
-        """Forget what operators keep from run to run."""
-        ...
-
 
 PrepareBody = Callable[[NetDef, Location], Stage]
 
@@ -91,7 +75,7 @@ class HostStage:
 
 
 class ControlStage:
-    """An operator with bodies that hold host operators: its bodies are prepared nets."""
+    """An operator with bodies that are run one by one: prepared nets."""
 
     def __init__(self, control: ControlOperator, location: Location, prepare: PrepareBody) -> None:
         self._control = control
@@ -149,41 +133,58 @@ def make_stages(
     def make_alone(op: OpView) -> Runnable:
         return make_program(_part(net, [op], set()), device, options, origin=Origin(location, [op.index]))
 
-    if not has_host_operators(net):
-        program = make_program(net, device, options, origin=Origin(location))
-        return (TensorStage(program, NetView(net).ops, make_alone, location, constant=constant),)
-    effects = analyse(net, location, [])
-    declared, updated = set(declared_outputs(net)), updated_in_place(net, effects)
-    stages: list[Stage] = []
-    for group in _groups(net):
-        op = group[0]
-        here = Location(location.net, op.index, op.type, op.name, location.path)
-        if is_host_operator(op.proto):
-            stages.append(HostStage(op, here))
-        elif _is_walked(op):
-            control = control_of(op)
-            assert control is not None
-            stages.append(ControlStage(control, here, prepare))
-        else:
-            part = _part(net, group, declared)
-            keep = _kept(effects, group)
-            origin = Origin(location, [op.index for op in group])
-            program = make_program(part, device, options, keep=keep, origin=origin, updated=updated)
-            stages.append(
-                TensorStage(program, group, make_alone, location, constant=False)
-            )  # a host operator may read what changes
-    return tuple(stages)
+    def tensor_stage(program: Runnable, ops: Sequence[OpView], *, constant: bool = False) -> TensorStage:
+        walks = any(map(_has_walked_bodies, ops)) and not _keeps_workspaces(net)
+        through_bodies = partial(cut, ops, _has_walked_bodies) if walks else None
+        return TensorStage(program, ops, make_alone, location, constant=constant, through_bodies=through_bodies)
+
+    def cut(ops: Sequence[OpView], is_walked: Callable[[OpView], bool]) -> Iterator[Stage]:
+        effects = analyse(net, location, [])
+        declared, updated = set(declared_outputs(net)), updated_in_place(net, effects)
+        for group in _groups(ops, is_walked):
+            op = group[0]
+            here = Location(location.net, op.index, op.type, op.name, location.path)
+            if is_host_operator(op.proto):
+                yield HostStage(op, here)
+            elif is_walked(op):
+                control = control_of(op)
+                assert control is not None
+                yield ControlStage(control, here, prepare)
+            else:
+                part = _part(net, group, declared)
+                keep = _kept(effects, group)
+                origin = Origin(location, [op.index for op in group])
+                program = make_program(part, device, options, keep=keep, origin=origin, updated=updated)
+                yield tensor_stage(program, group)  # not constant: a host operator may read what changes
+
+    ops = NetView(net).ops
+    if has_host_operators(net):
+        return tuple(cut(ops, _holds_host_operators))
+    return (tensor_stage(make_program(net, device, options, origin=Origin(location)), ops, constant=constant),)
 
 
-def _is_walked(op: OpView) -> bool:
+def _has_walked_bodies(op: OpView) -> bool:
+    return op.type in WALKED and not op.proto.domain
+
+
+def _keeps_workspaces(net: NetDef) -> bool:
+    """Whether a Do runs in a workspace that an earlier run has left, which bodies that are run one by one do not."""
+    controls = map(control_of, all_operators(NetView(net)))
+    try:
+        return any(isinstance(control, Do) and control.keeps_blobs for control in controls)
+    except ArgumentError:  # the conversion reports it
+        return True
+
+
+def _holds_host_operators(op: OpView) -> bool:
     return op.type in WALKED and bodies_have_host_operators(op.proto)
 
 
-def _groups(net: NetDef) -> Iterator[Sequence[OpView]]:
+def _groups(ops: Sequence[OpView], is_walked: Callable[[OpView], bool]) -> Iterator[Sequence[OpView]]:
     """Yield the operators of each stage, in order."""
     group: list[OpView] = []
-    for op in NetView(net).ops:
-        if is_host_operator(op.proto) or _is_walked(op):
+    for op in ops:
+        if is_host_operator(op.proto) or is_walked(op):
             if group:
                 yield group
             yield [op]

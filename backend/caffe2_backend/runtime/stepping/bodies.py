@@ -222,4 +222,6 @@ def _truth(frame: Frame, name: str, here: Location) -> bool:
     array = _array(frame, name, here)
     if array.size != 1:
         raise RunError(f"{here}: the condition {name!r} has {array.size} elements, and one is needed")
+    if array.dtype != np.bool_:
+        raise RunError(f"{here}: the condition {name!r} must be bool, not {array.dtype}")
     return bool(array.reshape(-1)[0])

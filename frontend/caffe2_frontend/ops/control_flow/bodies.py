@@ -40,7 +40,7 @@ def bound_outputs(op: Op) -> tuple[Value | None, ...]:
 def require_same_type(op: Op, name: str, a: Value, b: Value) -> None:
     if a.dtype != b.dtype:
         kinds = " and ".join("unknown" if v.dtype is None else v.dtype.name for v in (a, b))
-        op.unsupported(f"{name!r} has different element types: {kinds}", code="invalid-operands")
+        op.unsupported(f"{name!r} has different element types: {kinds}", hint="cast it to one type in the bodies")
 
 
 def read_outside(op: Op, names: Iterable[str], nets: Sequence[NetDef]) -> set[str]:

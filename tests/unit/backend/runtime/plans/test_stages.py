@@ -226,3 +226,52 @@ def test_an_operator_without_outputs_that_nobody_knows_is_refused() -> None:
     with pytest.raises(RunError, match="NoSuchOperator: no operator has this type"):
         workspace.run_operator_once(unknown)
     workspace.create_net(NetDef(name="other", op=[operator("Conv_ENGINE_MADE_UP", ["x", "x"], [])]))
+
+
+@pytest.mark.parametrize("condition", [True, False])
+def test_branches_that_leave_other_types_and_ranks(condition: bool) -> None:
+    """Run a net that no ONNX model is, whose later operators read what the branch that ran has left."""
+    then = NetDef(op=[operator("Cast", ["x"], ["y"], to=2), operator("ExpandDims", ["x"], ["z"], dims=[0])])
+    other = NetDef(op=[operator("Copy", ["x"], ["y"]), operator("SumElements", ["x"], ["z"])])
+    ops = [operator("If", ["c", "x"], ["y", "z"], **if_arguments(then, other)), operator("Negative", ["z"], ["last"])]
+    workspace = Workspace()
+    workspace.create_net(NetDef(name="net", op=ops))
+    for turn in range(3):
+        x = np.float32([turn, 1.5])
+        workspace.feed("c", np.array([condition]))
+        workspace.feed("x", x)
+        workspace.run_net("net")
+        y, last = workspace.fetch("y"), workspace.fetch("last")
+        np.testing.assert_array_equal(y, x.astype(np.int32 if condition else np.float32), strict=True)
+        np.testing.assert_array_equal(last, -x[None] if condition else -np.float32(x.sum()).reshape(()), strict=True)
+        condition = not condition
+
+
+def test_a_loop_whose_state_changes_its_rank() -> None:
+    workspace = Workspace()
+    for name, value in {"x": [1, 2], "i": [0], "one": [1], "limit": [3]}.items():
+        workspace.feed(name, np.float32(value))
+    grow = NetDef(
+        op=[
+            operator("ExpandDims", ["x"], ["x"], dims=[0]),
+            operator("Add", ["i", "one"], ["i"]),
+            operator("LT", ["i", "limit"], ["go"]),
+        ]
+    )
+    workspace.feed("go", np.bool_(1).reshape(()))
+    workspace.run_net_once(NetDef(name="net", op=[operator("While", ["go"], ["x", "i"], **while_arguments(grow))]))
+    np.testing.assert_array_equal(workspace.fetch("x"), np.float32([[[[1, 2]]]]), strict=True)
+    np.testing.assert_array_equal(workspace.fetch("go"), np.array([False]), strict=True)
+
+
+def test_what_cannot_run_through_bodies_either_is_refused_as_a_whole() -> None:
+    workspace = Workspace()
+    workspace.feed("c", np.array([True]))
+    workspace.feed("x", np.float32([[1, 2]]))
+    then = NetDef(op=[operator("Cast", ["x"], ["y"], to=2)])
+    other = NetDef(op=[operator("Copy", ["x"], ["y"])])
+    choose = operator("If", ["c", "x"], ["y"], **if_arguments(then, other))
+    wrong = operator("Softmax", ["x"], ["z"], engine="CUDNN", axis=7)
+    with pytest.raises(ConversionError, match=r"axis") as raised:
+        workspace.run_net_once(NetDef(name="net", op=[choose, wrong]))
+    assert len(raised.value.errors) == 2
