@@ -16,6 +16,7 @@ from caffe2_bridge.netdef.parameters import Array
 from caffe2_bridge.netdef.views import Args, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend.interop.inference.node_inference import ShapeMismatchError
+from caffe2_frontend.interop.inference.varying_ranks import has_varying_rank
 from caffe2_frontend.interop.metadata.origin import node_metadata
 from caffe2_frontend.interop.operator_base import OperatorBase, RefusedBodyError
 from caffe2_frontend.lowering.context import LoweringContext
@@ -100,6 +101,13 @@ class Op(OperatorBase[ir.Value]):
         return blob in self.lowering.reads.counts
 
     # What inference knows
+
+    def shape(self, value: Value) -> ir.Shape:
+        """Return the dims of a value; refuse the operator where the rank is unknown, or not the same in every run."""
+        if value.shape is None and has_varying_rank(value):
+            reason = f"the rank of {value.name or 'an operand'!r} depends on the branch, or the iteration, that is run"
+            self.unsupported(reason, "a Workspace runs such a net, one body after the other", "needs-shape")
+        return super().shape(value)
 
     def known(self, value: Value) -> Array | None:
         """Return the contents of a parameter or constant, else None; record that the emitted nodes depend on them."""

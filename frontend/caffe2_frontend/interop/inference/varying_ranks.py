@@ -16,7 +16,12 @@ def mark_varying_ranks(source: ir.Model, target: ir.Model) -> None:
     """Mark the outputs of a converted model whose rank varies in the model that it was converted from."""
     for value, converted in zip(source.graph.outputs, target.graph.outputs, strict=True):
         if value.shape is None and has_varying_rank(value):
-            converted.meta[_VARIES] = True
+            mark_varying_rank(converted)
+
+
+def mark_varying_rank(value: ir.Value) -> None:
+    """Note that the rank of a value varies, which what makes it does not show."""
+    value.meta[_VARIES] = True
 
 
 def has_varying_rank(value: ir.Value) -> bool:
@@ -24,11 +29,11 @@ def has_varying_rank(value: ir.Value) -> bool:
 
     The last state of a Loop has an unknown rank where that of the state before an iteration is another one than after.
     """
-    if _VARIES in value.meta:
-        return True
     waiting, seen = [value], {value}
     while waiting:
         found = waiting.pop()
+        if _VARIES in found.meta:
+            return True
         node = found.producer()
         if node is None:
             continue
@@ -37,7 +42,7 @@ def has_varying_rank(value: ir.Value) -> bool:
             return True
         if node.op_type == "If" and node.domain in STANDARD_DOMAINS:
             branches = _results(node)
-            if any(map(_ranks_differ, *branches)):
+            if any(map(ranks_differ, *branches)):
                 return True
             operands += [result for results in branches for result in results]
         for operand in operands:
@@ -45,6 +50,11 @@ def has_varying_rank(value: ir.Value) -> bool:
                 seen.add(operand)
                 waiting.append(operand)
     return False
+
+
+def ranks_differ(one: ir.Value, other: ir.Value) -> bool:
+    """Whether the ranks of two values are known, and not the same."""
+    return one.shape is not None and other.shape is not None and len(one.shape) != len(other.shape)
 
 
 def declare_stand_ins(proto: onnx.ModelProto) -> None:
@@ -62,7 +72,3 @@ def _is_state(value: ir.Value, loop: ir.Node) -> bool:
 
 def _results(node: ir.Node) -> list[list[ir.Value]]:
     return [list(node.attributes[name].as_graph().outputs) for name in ("then_branch", "else_branch")]
-
-
-def _ranks_differ(one: ir.Value, other: ir.Value) -> bool:
-    return one.shape is not None and other.shape is not None and len(one.shape) != len(other.shape)

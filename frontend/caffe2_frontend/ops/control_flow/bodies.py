@@ -40,7 +40,10 @@ def bound_outputs(op: Op) -> tuple[Value | None, ...]:
 def require_same_type(op: Op, name: str, a: Value, b: Value) -> None:
     if a.dtype != b.dtype:
         kinds = " and ".join("unknown" if v.dtype is None else v.dtype.name for v in (a, b))
-        op.unsupported(f"{name!r} has different element types: {kinds}", hint="cast it to one type in the bodies")
+        op.unsupported(
+            f"{name!r} has different element types: {kinds}",
+            hint="cast it to one type in the bodies; or a Workspace runs such a net",
+        )
 
 
 def read_outside(op: Op, names: Iterable[str], nets: Sequence[NetDef]) -> set[str]:

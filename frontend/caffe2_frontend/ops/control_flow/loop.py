@@ -6,6 +6,7 @@ The body of a While runs in the workspace around it: it sees every blob, and wha
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import compress
 
 import numpy as np
 import onnx_ir as ir
@@ -14,6 +15,7 @@ from caffe2_bridge.control import Body, OnnxWhile, While
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend.emit.shapes import cast, reshape, squeeze
 from caffe2_frontend.emit.subgraphs import LoopStep, common_shape, loop
+from caffe2_frontend.interop.inference.varying_ranks import mark_varying_rank, ranks_differ
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.context import KeptRows
 from caffe2_frontend.lowering.family import Family
@@ -162,9 +164,12 @@ def _settled_loop(
     The body is emitted again, with the shapes that the previous attempt yielded, until these no longer change.
     """
     shapes = [value.shape for value in initial]
+    varying = [False] * len(shapes)
     seen: list[Value] = []
 
     def watched(inside: Op, states: list[Value], rows: list[Value]) -> tuple[Sequence[Value], Sequence[Value]]:
+        for state in compress(states, varying):
+            mark_varying_rank(state)
         after, stacked = step(inside, states, rows)
         seen[:] = after[1:] if go is not None else after
         return after, stacked
@@ -178,6 +183,7 @@ def _settled_loop(
         if settled == shapes:
             return finals, stacked
         del op.scope.nodes[mark:]
+        varying = [known or ranks_differ(*pair) for known, *pair in zip(varying, initial, seen, strict=True)]
         shapes = settled
 
 

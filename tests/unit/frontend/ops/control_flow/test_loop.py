@@ -9,7 +9,7 @@ from conformance.recording import operator
 from support.exports import run
 
 from caffe2_backend import Workspace
-from caffe2_bridge import RunError
+from caffe2_bridge import ConversionError, RunError
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend import to_onnx
 
@@ -58,3 +58,11 @@ def test_programs_fail_where_the_blob_is_read_first() -> None:
     for _ in range(2):  # the second time the loop does not run, and the blob is what it was
         workspace.run_net("net")
         np.testing.assert_array_equal(np.asarray(workspace.fetch("y")), [17])
+
+
+def test_a_refusal_of_a_rank_that_varies_says_what_runs_the_net() -> None:
+    body = NetDef(op=[operator("ExpandDims", ["x"], ["x"], dims=[0]), operator("LT", ["i", "limit"], ["go"])])
+    net = NetDef(name="net", op=[operator("While", ["go", "x"], ["x"], loop_net=body)], external_output=["x"])
+    net.external_input.extend(["go", "x", "i", "limit"])
+    with pytest.raises(ConversionError, match=r"the rank of 'x.*' depends on .* iteration.*\(a Workspace runs such"):
+        to_onnx(net, inputs={"x": ("float32", [2]), "i": ("float32", [1]), "limit": ("float32", [1])})
