@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Final
 
 from caffe2_backend.runtime.devices.device_names import CPU
@@ -28,9 +27,10 @@ def select_runtimes(options: ValidationOptions, form: Form) -> tuple[list[Runtim
     python, device = options.caffe2_python, options.device
     if options.runtimes is not None:
         named = options.runtimes
-        again = [name for name, count in Counter(r for r in named if isinstance(r, str)).items() if count > 1]
+        again = [runtime for index, runtime in enumerate(named) if runtime in named[:index]]
         if again:
-            raise OptionError(f"runtime {again[0]} is named twice, and agrees with itself: name another")
+            name = again[0] if isinstance(again[0], str) else again[0].name
+            raise OptionError(f"runtime {name} is named twice, and agrees with itself: name another")
         return [find_requested(r, caffe2_python=python, device=device) if isinstance(r, str) else r for r in named], {}
     if options.every_runtime:
         return present_runtimes(caffe2_python=python, device=device), {}

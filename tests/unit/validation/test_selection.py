@@ -10,9 +10,10 @@ from click.testing import CliRunner
 from support.nets import net, op
 
 from caffe2_bridge import Model, RunError, save
+from caffe2_bridge.diagnostics import OptionError
 from caffe2_cli.commands import main
 from caffe2_validation.options import ValidationOptions
-from caffe2_validation.runtimes import present_runtimes, real_caffe2
+from caffe2_validation.runtimes import find_runtime, present_runtimes, real_caffe2
 from caffe2_validation.selection import select_runtimes
 
 
@@ -60,6 +61,14 @@ def test_a_default_runtime_that_nobody_asks_for_may_be_absent(tmp_path: Path, mo
     assert "caffe2" not in [runtime.name for runtime in present_runtimes()]
     with pytest.raises(RunError, match="is not installed"):
         select_runtimes(ValidationOptions(runtimes=("caffe2",)), "caffe2")
+
+
+def test_a_runtime_that_is_given_twice_proves_nothing() -> None:
+    given = find_runtime("workspace")
+    for runtimes in ((given, given), ("workspace", "workspace")):
+        with pytest.raises(OptionError, match="runtime workspace is named twice, and agrees with itself"):
+            select_runtimes(ValidationOptions(runtimes=runtimes), "caffe2")
+    assert select_runtimes(ValidationOptions(runtimes=(given, "onnx-reference")), "caffe2")[0][0] is given
 
 
 def test_a_wrong_caffe2_python_does_not_matter_to_other_runtimes(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final, TypeVar
@@ -29,11 +30,11 @@ SINGLE_FILE_LIMIT: Final = 2_000_000_000
 _EXTERNAL_TENSOR: Final = 256
 _LENGTH_DELIMITED: Final = 2
 _LONGEST_STEM: Final = 240  # bytes of the separate file's name before its suffixes; file systems allow 255 in all
-_NAMES: Final = 9  # of the separate file, in folders
+_NAMES: Final = 9  # of the separate file
 # The bytes of a tensor that is read on its own when a model becomes a protobuf.
 _LARGE: Final = 1 << 20
 
-P = TypeVar("P", Path, RemotePath)
+P = TypeVar("P", Path, RemotePath, AnyPath)
 
 
 def save_onnx(
@@ -50,9 +51,9 @@ def save_onnx(
         path: the file to write, or its URL (:mod:`caffe2_bridge.storage`). An existing one is replaced when the
             new one is complete.
         external_data_above: if the weights have more bytes than this, they are written to ``<path>.data`` (ONNX
-            external data), or to ``<path>.2.data`` (``.3.data`` ...) where the model that is replaced has its own in
-            the former, which is removed then. A digest stands for a name that is too long, not UTF-8, or has two dots
-            in a row, which onnx refuses there. A symbolic link that leads out of its folder is replaced.
+            external data), or to ``<path>.2.data`` (``.3.data`` ...) where that file is there already. Such a file of
+            the model that is replaced is removed then. A digest stands for a name that is too long, not UTF-8, or has
+            two dots in a row, which onnx refuses there. A symbolic link that leads out of its folder is replaced.
         external_data: if given, tensors with more bytes than this are written there, whatever the weights have in all.
 
     Returns:
@@ -74,8 +75,10 @@ def save_onnx(
         return _save_parts(model, target, min(threshold, _EXTERNAL_TENSOR))
     if external_data is not None and any(size > threshold for size in sizes):
         return _save_parts(model, target, threshold)
+    old = _own_data(followed(target) if isinstance(target, Path) else target)
     with replacing(target) as file:
         _write_model(model, file)
+    _remove(old, target)
     return [target]
 
 
@@ -144,13 +147,11 @@ def _save_parts(model: ir.Model, target: AnyPath, threshold: int) -> list[AnyPat
         is_within = real.parent == Path(os.path.realpath(target.parent))
         return [target, _save_with_data(model, real if is_within else target, threshold)]
     # The existing model reads its weights until it is replaced by one with other weights.
-    data, other = _data_paths(target)
-    if data.is_file() and data.name in _data_names(target):
-        data, other = other, data
+    old = _own_data(target)
+    data = _next_data_path(target, old)
     with published(target) as local, own_errors():
         ir.save(model, local, external_data=data.name, size_threshold_bytes=threshold)
-    with _naming(target):
-        other.unlink(missing_ok=True)
+    _remove(old, target)
     return [target, data]
 
 
@@ -165,8 +166,8 @@ def _save_with_data(model: ir.Model, target: Path, threshold: int) -> Path:
         require_replaceable(target)
         remove_abandoned(target)
         with folder_locked(target.parent), temporary_folder(target) as folder:
-            taken = _data_names(target)
-            data = _next_data_path(target, taken)
+            old = _own_data(target)
+            data = _next_data_path(target, old)
             require_replaceable(data)
             with own_errors():
                 ir.save(model, folder / target.name, external_data=data.name, size_threshold_bytes=threshold)
@@ -178,29 +179,44 @@ def _save_with_data(model: ir.Model, target: Path, threshold: int) -> Path:
             except OSError:
                 data.unlink(missing_ok=True)
                 raise
-            for old in _data_paths(target, _NAMES):
-                if old != data:
-                    old.unlink(missing_ok=True)
+            _remove(old, target)
     return data
 
 
-def _next_data_path(target: Path, taken: frozenset[str]) -> Path:
-    """Return the file after the last one that the existing model reads.
+def _next_data_path(target: P, old: Sequence[P]) -> P:
+    """Return the file after the last one that the existing model reads, of those that are not there.
 
     A reader that opened the model, and opens its weights several saves later, finds them removed, not those of another
-    model: the names take turns.
+    model: the names take turns. What lies there already may be the weights of a model that was renamed. Raises OSError
+    if no name is free.
     """
-    paths = _data_paths(target, _NAMES)
-    last = max((number for number, path in enumerate(paths) if path.name in taken), default=-1)
-    turns = [paths[(last + step) % len(paths)] for step in range(1, len(paths) + 1)]
-    return next((path for path in turns if path.name not in taken), turns[0])
+    paths = _data_paths(target)
+    last = max((number for number, path in enumerate(paths) if path in old), default=-1)
+    for path in paths[last + 1 :] + paths[: last + 1]:
+        if not path.exists():
+            return path
+    raise OSError(errno.EEXIST, f"all files for its weights are there already, {paths[0].name} to {paths[-1].name}")
 
 
-def _data_paths(target: P, count: int = 2) -> list[P]:
+def _data_paths(target: P) -> list[P]:
     """Return the names that the file with the weights may have."""
-    suffixes = ["", *(f".{number}" for number in range(2, count + 1))]
+    suffixes = ["", *(f".{number}" for number in range(2, _NAMES + 1))]
     stem = _data_stem(target.name)
     return [target.with_name(f"{stem}{suffix}.data") for suffix in suffixes]
+
+
+def _own_data(target: P) -> list[P]:
+    """Return the files with the weights of the existing model, and of no other, which a save wrote."""
+    beside = [path for path in _data_paths(target) if path.is_file()]
+    taken = _data_names(target) if beside else frozenset()
+    return [path for path in beside if path.name in taken]
+
+
+def _remove(paths: Sequence[AnyPath], target: AnyPath) -> None:
+    """Remove the weights of the model that was replaced. Raises OSError, which names the model."""
+    with _naming(target):
+        for path in paths:
+            path.unlink(missing_ok=True)
 
 
 def _data_stem(name: str) -> str:

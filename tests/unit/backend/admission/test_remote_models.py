@@ -14,6 +14,7 @@ from support.storage.web_server import Site, serving
 from caffe2_backend import Predictor, to_netdef
 from caffe2_backend.admission import load_ir, load_proto
 from caffe2_bridge.diagnostics import ConversionError
+from caffe2_bridge.storage import locate
 from caffe2_frontend import save_onnx
 
 WEIGHT = np.arange(600, dtype=np.float32)
@@ -71,7 +72,10 @@ def test_saves_leave_a_readable_model(tmp_path: Path, monkeypatch: pytest.Monkey
     pytest.importorskip("fsspec")
     monkeypatch.setenv("CAFFE2_BRIDGE_CACHE", str(tmp_path))
     url = "memory://saves/m.onnx"
-    for names in (["m.onnx", "m.onnx.data"], ["m.onnx", "m.onnx.2.data"], ["m.onnx", "m.onnx.data"]):
+    for names in (["m.onnx", "m.onnx.data"], ["m.onnx", "m.onnx.2.data"], ["m.onnx", "m.onnx.3.data"]):
         assert [path.name for path in save_onnx(model(), url, external_data=16)] == names
         assert np.array_equal(Predictor(url).run({"x": WEIGHT})["y"], 2 * WEIGHT)
+        assert [path.name for path in locate("memory://saves").iterdir()] == names
     assert isinstance(load_ir(url), ir.Model)
+    assert [path.name for path in save_onnx(model(), url)] == ["m.onnx"]
+    assert [path.name for path in locate("memory://saves").iterdir()] == ["m.onnx"]

@@ -99,6 +99,33 @@ def test_tensors_above_a_size_of_choice_lie_beside_the_model(tmp_path: Path) -> 
     assert save_onnx(model(), tmp_path / "n.onnx", external_data=100_000) == [tmp_path / "n.onnx"]
 
 
+@pytest.mark.parametrize("link", [False, True])
+def test_weights_of_the_replaced_model_go_with_it(tmp_path: Path, link: bool) -> None:
+    target = tmp_path / "latest.onnx"
+    if link:
+        target.symlink_to("m.onnx")
+    save_onnx(model(), target, external_data=100)
+    save_onnx(model(), target)
+    assert not [*tmp_path.glob("*.data")]
+
+
+def test_weights_of_another_model_stay(tmp_path: Path) -> None:
+    target, renamed = tmp_path / "m.onnx", tmp_path / "renamed.onnx"
+    save_onnx(model(), target, external_data=100)
+    target.rename(renamed)
+    (tmp_path / "m.onnx.3.data").write_bytes(b"precious")
+    for _ in range(3):
+        assert (tmp_path / "m.onnx.data") not in save_onnx(model(), target, external_data=100)
+    save_onnx(model(), target)
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["m.onnx", "m.onnx.3.data", "m.onnx.data", "renamed.onnx"]
+    assert Session(str(renamed)).run({"x": np.ones((2, 60), np.float32)})
+    for number in range(2, 10):
+        (tmp_path / f"m.onnx.{number}.data").touch()
+    with pytest.raises(FileExistsError, match="all files for its weights are there already"):
+        save_onnx(model(), target, external_data=100)
+
+
 def test_a_model_too_large_for_one_file_is_split_whatever_the_size_of_choice(tmp_path: Path) -> None:
     written = save_onnx(model(), tmp_path / "m.onnx", external_data=100_000, external_data_above=5000)
     assert [path.name for path in written] == ["m.onnx", "m.onnx.data"]
