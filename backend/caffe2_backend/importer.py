@@ -14,13 +14,14 @@ from caffe2_backend.options import Foreign, ImportOptions, Placement
 from caffe2_backend.pipeline import IMPORT
 from caffe2_backend.state import Import
 from caffe2_bridge.collector import CollectorPaused
+from caffe2_bridge.diagnostics import NetFormatError
 from caffe2_bridge.diagnostics.log import log_diagnostics
 from caffe2_bridge.init.fill_nets import fill_net
 from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.model import Model
 from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.passes import run_passes
-from caffe2_bridge.storage import locate
+from caffe2_bridge.storage import StorageError, locate
 from caffe2_frontend.interop.input_defaults import SEPARATE_INITIALIZERS
 
 
@@ -60,7 +61,7 @@ def to_netdef(
 
     Raises:
         ConversionError: the model cannot be converted; holds every diagnostic, in the order of the nodes.
-        NetFormatError: ``onnx_model`` is not an ONNX model.
+        NetFormatError: ``onnx_model`` is not an ONNX model, or cannot be read.
         OptionError: ``foreign`` is not one of its values, ``device`` or ``inputs`` has a name that the model does not
             have, or an input is not as described.
         InputSpecError: the description of an input has another form.
@@ -86,13 +87,22 @@ class ImportedModel:
 def import_model(onnx_model: OnnxModel, options: ImportOptions) -> ImportedModel:
     """Convert as :func:`to_netdef`, with its options as one object, and count restored operators."""
     with CollectorPaused():
-        loaded = load_ir(onnx_model, options.base_dir)
+        loaded = _load(onnx_model, options)
         inputs = tuple(str(value.name) for value in loaded.graph.inputs)
         state = run_passes(IMPORT, _begin(loaded, options))
     assert state.net is not None  # LowerGraph makes it
     log_diagnostics(state.findings)
     source = str(locate(onnx_model)) if isinstance(onnx_model, str | os.PathLike) else ""
     return ImportedModel(Model(state.net, _init_net(state.parameters), source), state.restored, inputs)
+
+
+def _load(onnx_model: OnnxModel, options: ImportOptions) -> ir.Model:
+    try:
+        return load_ir(onnx_model, options.base_dir)
+    except StorageError:
+        raise
+    except OSError as error:
+        raise NetFormatError(f"cannot be read: {error.strerror or error}", str(onnx_model)) from None
 
 
 def _begin(model: ir.Model, options: ImportOptions) -> Import:

@@ -60,6 +60,8 @@ class Report:
         """Return how many operators convert and do not, in one line or two."""
         converted = sum(self.converted.values())
         line = f"{converted} operators convert; {'covered' if self.covered else 'not covered'}"
+        if any(finding.code == "missing-parameters" for finding in self.findings):
+            line += ", without the values of its parameters"
         refused = sum(self.refused.values())
         total = converted + refused + self.unexamined
         if refused in (0, total):

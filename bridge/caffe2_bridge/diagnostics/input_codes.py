@@ -89,7 +89,8 @@ INPUT_CODES: Final = (
         "takes them as inputs.",
         example="predict: warning: 2 of 3 inputs are parameters without a value ('fc_w', 'fc_b'): no init net was "
         "found in models (looked for init_net, init, predict_net_init_net, predict_net_init) [missing-parameters] "
-        "(give the init net: --init FILE, or init_net=...; without it the ONNX model has the parameters as inputs)",
+        "(give the init net: --init FILE, or init_net=...; without it the ONNX model has the parameters as inputs, and "
+        "export needs --no-weights)",
         cure="Give the init net with `--init FILE`, or `to_onnx(predict_net, init_net)`. Parameters that are inputs on "
         "purpose cause no warning if they are described: `--input 'fc_w=float32[10,20]'`.",
     ),

@@ -10,7 +10,7 @@ from caffe2_bridge.diagnostics import Diagnostic, Location, Severity
 from caffe2_bridge.diagnostics.listing import listed
 from caffe2_bridge.files.init_search import init_nets_by_content
 from caffe2_bridge.files.loader import load_init_net
-from caffe2_bridge.files.pairing import init_net_stems
+from caffe2_bridge.files.pairing import init_net_beside, init_net_stems
 from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.init.parameter_blobs import parameter_blobs
 from caffe2_bridge.model import Model
@@ -55,9 +55,10 @@ def _missing(net: NetView, names: list[str], inputs: int, init: InitNet, source:
         cause = "no init net was given"
     reason = f"{len(names)} of {inputs} inputs are parameters without a value ({listed(names, _NAMED)}): {cause}"
     hint = "give the init net: --init FILE, or init_net=...; without it the ONNX model has the parameters as inputs"
-    if required and parameter_blobs(net, names, is_weight_operand):
-        return Diagnostic("missing-parameters", reason, Location(net.name), hint=f"{hint}: --no-weights")
-    return Diagnostic("missing-parameters", reason, Location(net.name), Severity.WARNING, hint)
+    refused = bool(parameter_blobs(net, names, is_weight_operand))
+    severity = Severity.ERROR if required and refused else Severity.WARNING
+    hint += ", and export needs --no-weights" if refused else ""
+    return Diagnostic("missing-parameters", reason, Location(net.name), severity, hint)
 
 
 def _not_found(net: NetView, source: str) -> str:
@@ -65,6 +66,9 @@ def _not_found(net: NetView, source: str) -> str:
     fitting = init_nets_by_content(Model(net.proto, source=source), load_init_net)
     if fitting:
         return f"several files in {where.parent} fill them: {', '.join(file.name for file, _ in fitting)}"
+    beside = init_net_beside(where) if where.exists() else None
+    if beside is not None:
+        return f"the init net {beside.name} is empty"
     stems = init_net_stems(where.stem)[:_STEMS]
     return f"no init net was found in {where.parent} (looked for {', '.join(stems)}, and for a file that fills them)"
 

@@ -30,6 +30,12 @@ def names(values: Any) -> list[str]:
     return [value.name for value in values]
 
 
+def test_a_model_has_an_output() -> None:
+    relu = NetDef(op=[operator("Relu", ["x"], ["y"])], external_input=["x"])
+    with pytest.raises(OptionError, match="outputs must not be empty"):
+        to_onnx(relu, outputs=[])
+
+
 def test_a_net_that_declares_nothing() -> None:
     net = NetDef(op=[operator("Relu", ["x"], ["a"]), operator("Tanh", ["a"], ["y"]), operator("Exp", ["a"], ["z"])])
     state = prepare(net, None, DEFAULTS)

@@ -71,6 +71,8 @@ def _int8(name: str, given: Int8Tensor, *, copy: bool) -> Int8Tensor:
 
 
 def _array(name: str, array: Array, *, copy: bool) -> Array:
+    if np.ma.is_masked(array):
+        raise RunError(f"blob {name!r}: a tensor has no masked elements: fill them, as array.filled(0) does")
     if array.dtype.kind in _STRING_KINDS:
         return _strings(name, array)
     if array.dtype.kind not in "biuf" or array.dtype.itemsize > _LARGEST:

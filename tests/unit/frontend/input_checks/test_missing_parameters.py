@@ -8,7 +8,7 @@ import numpy as np
 from conformance.recording import operator
 from support.cells import fills
 
-from caffe2_bridge import load
+from caffe2_bridge import Model, load, save
 from caffe2_bridge.diagnostics import Severity
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend import check, convert, to_onnx
@@ -32,7 +32,7 @@ def test_parameters_without_a_value_are_counted_and_the_model_takes_them() -> No
     assert warning == (
         "n: warning: 4 of 5 inputs are parameters without a value ('w', 'b', 'u' and 1 more): no init net was given "
         "[missing-parameters] (give the init net: --init FILE, or init_net=...; without it the ONNX model has the "
-        "parameters as inputs)"
+        "parameters as inputs, and export needs --no-weights)"
     )
     assert [value.name for value in to_onnx(NET).graph.input] == ["data", "w", "b", "u", "c"]
     assert warnings(NET, INIT) == []
@@ -51,6 +51,17 @@ def test_where_the_init_net_was_looked_for(tmp_path: Path) -> None:
     # The hint works when it is typed.
     (tmp_path / "weights.pb").write_bytes(INIT.SerializeToString())
     assert check(load(path, tmp_path / "weights.pb")).findings == ()
+
+
+def test_an_init_net_without_operators_is_empty(tmp_path: Path) -> None:
+    save(Model.of(NET), tmp_path)
+    (finding,) = check(load(tmp_path)).findings
+    assert "the init net init_net.pb is empty" in finding.reason
+
+
+def test_the_summary_says_that_values_are_missing() -> None:
+    assert check(NET).summary() == "2 operators convert; covered, without the values of its parameters"
+    assert check(NET, INIT).summary() == "2 operators convert; covered"
 
 
 def test_parameters_that_are_described_are_inputs_on_purpose() -> None:

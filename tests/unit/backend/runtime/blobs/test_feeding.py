@@ -5,11 +5,13 @@ import array
 import numpy as np
 import pytest
 
+from caffe2_backend import Predictor
 from caffe2_backend.runtime.blobs.feeding import as_value
 from caffe2_backend.runtime.devices.device_names import device_name, names_devices, names_gpu, operator_device
 from caffe2_backend.runtime.values import Int8Tensor, string_bytes, to_host
-from caffe2_bridge import RunError
+from caffe2_bridge import Model, RunError
 from caffe2_bridge.proto.caffe2_pb2 import PROTO_CUDA, PROTO_IDEEP, NetDef, OperatorDef
+from caffe2_frontend import to_onnx
 
 
 def test_numbers_and_lists() -> None:
@@ -26,6 +28,17 @@ def test_layouts_become_plain() -> None:
     assert value.dtype.isnative
     assert value.flags.c_contiguous
     np.testing.assert_array_equal(value, strided)
+
+
+def test_masked_elements_are_refused() -> None:
+    masked = np.ma.masked_array(np.ones(2, np.float32), mask=[False, True])
+    with pytest.raises(RunError, match=r"blob 'x': a tensor has no masked elements: fill them"):
+        as_value("x", masked, copy=False)
+    assert type(as_value("x", np.ma.masked_array(np.ones(2, np.float32)), copy=False)) is np.ndarray
+    relu = Model.of(NetDef(op=[OperatorDef(type="Relu", input=["x"], output=["y"])], external_input=["x"]))
+    for predictor in (Predictor(relu), Predictor(to_onnx(relu, inputs={"x": ("float32", [2])}))):
+        with pytest.raises(RunError, match="masked elements"):
+            predictor.run({"x": masked})
 
 
 def test_scalars_keep_their_rank() -> None:
