@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from caffe2_bridge import Model, load
 from caffe2_bridge.files.detect import is_onnx_file
 from caffe2_bridge.storage import AnyPath
+from caffe2_cli.output.command_line import typed_path
+
+NO_RANDOM_WEIGHTS: Final = "--random-weights is for Caffe2 models: an ONNX model has its weights"
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class ModelSource:
         if self.is_onnx:
             raise click.UsageError(
                 f"{self.path} is an ONNX model, and MODEL must be a Caffe2 model; "
-                f"to make it one: caffe2-bridge import {shlex.quote(str(self.path))} -o net"
+                f"to make it one: caffe2-bridge import {typed_path(self.path)} -o net"
             )
         return load(self.path, self.init, predictor=self.predictor, databases=self.databases)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 import click
+from click.core import ParameterSource
 
 _KEY: Final = "caffe2_cli.settings"
 
@@ -35,6 +36,11 @@ def settings() -> Settings:
         return Settings()
     found: Settings = context.meta.setdefault(_KEY, Settings())
     return found
+
+
+def is_given(option: str) -> bool:
+    """Whether the user typed an option of the running command, by the name of its parameter."""
+    return click.get_current_context().get_parameter_source(option) is ParameterSource.COMMANDLINE
 
 
 def colored() -> bool | None:

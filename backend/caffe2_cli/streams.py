@@ -32,6 +32,8 @@ class LocationType(click.ParamType[AnyPath]):
         """Locate the text of an argument."""
         if value == STREAM and ctx is not None and not ctx.resilient_parsing:
             return self.of_stream(ctx)
+        if not value:
+            self.fail("a path must not be empty", param, ctx)
         try:
             return locate(value)  # type: ignore[arg-type]  # a text, or the path of a default
         except OptionError as error:
@@ -98,6 +100,13 @@ def require_other_files(context: click.Context) -> None:
             raise click.UsageError(f"{path} is a file that is read, and would be lost: give another one to write")
 
 
+def require_one_file() -> None:
+    """Raise click.UsageError if what a command wrote for standard output is not one file."""
+    piped = settings().piped
+    if piped is not None and any(path != piped or not path.is_file() for path in piped.parent.iterdir()):
+        raise click.UsageError("what is written is more than one file, which standard output (-) cannot have")
+
+
 def _files_read(path: Path) -> Iterator[Path]:
     """Yield the files that are read where a path is given: a file, or the nets of a folder, or its summary."""
     from caffe2_bridge.files import pairing
@@ -129,11 +138,11 @@ def _written(suffix: str) -> Iterator[Path]:
         try:
             yield path
         finally:
-            chosen.piped = None
-            written = sorted(Path(folder).iterdir())
-            if written == [path] and path.is_file():
+            try:
+                require_one_file()
+            finally:
+                chosen.piped = None
+            if path.is_file():
                 with path.open("rb") as file:
                     shutil.copyfileobj(file, sys.stdout.buffer)
                 sys.stdout.flush()
-            elif written:
-                raise click.UsageError("what is written is more than one file, which standard output (-) cannot have")

@@ -21,6 +21,7 @@ from caffe2_cli.exit_codes import NO, YES
 from caffe2_cli.model_source import ModelSource
 from caffe2_cli.output.console import progress
 from caffe2_cli.output.echo import message, name_of, say
+from caffe2_cli.streams import require_one_file
 
 _NAMED: Final = 10
 
@@ -70,6 +71,7 @@ def convert(
     with progress("converting"):
         loaded = model.load()
         save(loaded, target, layout)
+    require_one_file()
     files = [file for _, files in walk(target) for file in files] if target.is_dir() else [target]
     size, seconds = sum(file.stat().st_size for file in files), time.perf_counter() - start
     operators = len(loaded.predict_net.op)

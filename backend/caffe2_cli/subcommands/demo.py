@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from importlib.resources import files
 from pathlib import Path
 from typing import Final
@@ -12,6 +11,7 @@ import click
 from caffe2_cli import options
 from caffe2_cli.command import Outcome, command
 from caffe2_cli.exit_codes import YES
+from caffe2_cli.output.command_line import typed_path
 from caffe2_cli.output.echo import echo
 
 # What is written, and the package data that it is.
@@ -51,7 +51,7 @@ def demo(folder: Path) -> Outcome:
     echo(f"{folder / 'lstm'}: an LSTM that continues English text, letter by letter")
     echo(f"{folder / 'cnn'}: a CNN that reads digits")
     echo("What to type next:")
-    lines = (f"cd {shlex.quote(str(folder))}", *_COMMANDS)
+    lines = (f"cd {typed_path(folder)}", *_COMMANDS)
     for line in lines:
         echo(f"  {line}")
     return Outcome({"files": [str(folder / name) for name in _FILES], "commands": lines})

@@ -7,7 +7,6 @@ import time
 from typing import Any, Final
 
 import click
-from click.core import ParameterSource
 
 from caffe2_bridge import Model
 from caffe2_bridge.diagnostics import BridgeError
@@ -19,7 +18,8 @@ from caffe2_cli.model_source import ModelSource
 from caffe2_cli.output.console import progress
 from caffe2_cli.output.echo import echo, message, name_of, say, say_files
 from caffe2_cli.plugins import plugin
-from caffe2_cli.streams import OutputType
+from caffe2_cli.settings import is_given
+from caffe2_cli.streams import OutputType, require_one_file
 
 _NOT_FUSED: Final = ("scan", "loop", "unrolled")
 # What --to torch takes.
@@ -112,10 +112,12 @@ def export(
     loaded = model.load()
     if certify:
         _certify(loaded)
+    _say_without_effect(loaded, choices)
     with progress("exporting"):
         chosen = ExportOptions(outputs=outputs or None, require_weights=not no_weights, target=for_runtime, **choices)
         converted = convert(loaded, options=chosen)
         written = save_onnx(converted, target, external_data=external_data)
+    require_one_file()
     seconds = time.perf_counter() - start
     described = ExportedModel.of(converted)
     say_files(written)
@@ -138,8 +140,7 @@ def _verified(model: Model, target: AnyPath, chosen: Any, data: dict[str, Any]) 
 
 def _require_effect(choices: dict[str, Any], *, certify: bool, verify: bool) -> None:
     """Refuse options that others take the effect from."""
-    given = click.get_current_context().get_parameter_source("fp16_io") is ParameterSource.COMMANDLINE
-    if given and not choices["fp16"]:
+    if is_given("fp16_io") and not choices["fp16"]:
         raise click.UsageError("--fp16-io is for --fp16")
     if certify and choices["recurrent"] in _NOT_FUSED:
         raise click.UsageError(
@@ -156,12 +157,32 @@ def _require_effect(choices: dict[str, Any], *, certify: bool, verify: bool) -> 
         raise click.UsageError("--verify gives rows of different lengths, which --full-lengths promises not to give")
 
 
+def _say_without_effect(model: Model, choices: dict[str, Any]) -> None:
+    """Note the options that find nothing in the net."""
+    from caffe2_bridge.control.bodies import all_operators
+    from caffe2_bridge.gradients import recompute_steps
+    from caffe2_bridge.gradients.forward_steps import insert_forward_operators
+    from caffe2_bridge.netdef.views import NetView
+    from caffe2_bridge.operators.sequence import OVER_SEQUENCES
+    from caffe2_bridge.reroll import reroll
+
+    if choices["reroll"] and reroll(model) is model:
+        message("note", "--reroll has no effect: the net has no loop that was unrolled")
+    if choices["recompute"] == "steps":
+        net = insert_forward_operators(model).predict_net
+        if recompute_steps(net) == net:
+            message("note", "--recompute has no effect: no gradient of a recurrent net can compute its steps again")
+    if choices["full_lengths"] and not any(
+        op.type in OVER_SEQUENCES for op in all_operators(NetView(model.predict_net))
+    ):
+        message("note", "--full-lengths has no effect: no operator of the net reads lengths of sequences")
+
+
 def _require_options_of_torch() -> None:
     """Refuse options that were given, and that only ONNX has."""
     context = click.get_current_context()
     for parameter in context.command.params:
-        given = context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
-        if given and parameter.expose_value and parameter.name not in _OF_TORCH:
+        if is_given(parameter.name or "") and parameter.expose_value and parameter.name not in _OF_TORCH:
             raise click.UsageError(f"{parameter.opts[0]} is an option of ONNX, and does not go with --to torch")
 
 

@@ -42,6 +42,7 @@ def profile(
     The file has the operators' types, shapes and times; caffe2_bridge.ProfiledCosts reads it for placements.
     """
     from caffe2_backend.runtime.calls.profiling import profile_model
+    from caffe2_cli.output.synthesized import print_synthesized
     from caffe2_validation.forms import Forms
     from caffe2_validation.inputs.generate import generate
     from caffe2_validation.options import ValidationOptions
@@ -52,6 +53,7 @@ def profile(
         options = ValidationOptions(described=inputs, random_weights=True, seed=seed)
         made = generate(Forms(loaded, inputs, given), given, options)
         net = made.forms.model if isinstance(made.forms.model, Model) else loaded
+        print_synthesized(made, seed, inputs=given is None)
         measured = profile_model(net, made.cases[0].inputs, device=device, runs=runs)
     with published(target) as path:
         replace_file(path, f"{measured.to_json()}\n".encode())

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
 from caffe2_backend.npz import write_npz
 from caffe2_bridge import Model
@@ -16,11 +15,12 @@ from caffe2_bridge.storage import AnyPath
 from caffe2_cli import options
 from caffe2_cli.command import Outcome, command
 from caffe2_cli.exit_codes import YES
-from caffe2_cli.model_source import ModelSource
+from caffe2_cli.model_source import NO_RANDOM_WEIGHTS, ModelSource
 from caffe2_cli.output.arrays import read_arrays, require_arrays
 from caffe2_cli.output.console import progress
 from caffe2_cli.output.echo import message, name_of, say
 from caffe2_cli.plugins import plugin
+from caffe2_cli.settings import is_given
 
 
 @command(
@@ -53,11 +53,12 @@ def run(
 
     if random_inputs and source:
         raise click.UsageError("--inputs and --random-inputs do not go together")
-    seeded = click.get_current_context().get_parameter_source("seed") is ParameterSource.COMMANDLINE
-    if (inputs or random_weights or seeded) and not random_inputs:
+    if (inputs or random_weights or is_given("seed")) and not random_inputs:
         raise click.UsageError(
             "--input, --seed and --random-weights are for inputs that are synthesized: add --random-inputs"
         )
+    if random_weights and model.is_onnx:
+        raise click.UsageError(NO_RANDOM_WEIGHTS)
     arrays = read_arrays(source) if source else {}
     start = time.perf_counter()
     with progress("running"), warnings.catch_warnings(record=True) as caught:
@@ -86,18 +87,11 @@ def run(
 
 def _synthesized(model: Any, chosen: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
     """Return the model, with the weights that it lacked, and inputs that fit it; print what was synthesized."""
-    from caffe2_backend.runtime import Int8Tensor
+    from caffe2_cli.output.synthesized import print_synthesized
     from caffe2_validation.api import synthesize
     from caffe2_validation.options import ValidationOptions
     from caffe2_validation.sizes import SIZES
 
     made = synthesize(model, ValidationOptions(sizes=SIZES[:1], **chosen))
-    case = made.cases[0]
-    for name, value in case.inputs.items():
-        array = value.data if isinstance(value, Int8Tensor) else value
-        say(f"synthesized input {name}: {array.dtype}{list(array.shape)} (seed {case.seed})", err=True)
-    if made.weights:
-        say(f"synthesized weights: {len(made.weights)} (seed {case.seed})", err=True)
-    for note in made.notes:
-        message("note", note)
-    return made.forms.model if isinstance(model, Model) else model, dict(case.inputs)
+    print_synthesized(made, chosen["seed"])
+    return made.forms.model if isinstance(model, Model) else model, dict(made.cases[0].inputs)

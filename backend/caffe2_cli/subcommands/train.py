@@ -8,7 +8,6 @@ import warnings
 from typing import Any, Final
 
 import click
-from click.core import ParameterSource
 
 from caffe2_bridge.diagnostics import BridgeError
 from caffe2_bridge.storage import AnyPath
@@ -17,10 +16,11 @@ from caffe2_cli.command import Outcome, command
 from caffe2_cli.exit_codes import INTERRUPTED, YES
 from caffe2_cli.model_source import ModelSource
 from caffe2_cli.output.arrays import read_arrays
-from caffe2_cli.output.command_line import command_line
+from caffe2_cli.output.command_line import command_line, typed_path
 from caffe2_cli.output.console import steps_shown
 from caffe2_cli.output.echo import echo, message, say, say_files
 from caffe2_cli.plugins import plugin
+from caffe2_cli.settings import is_given
 
 _POSITIVE: Final = click.IntRange(min=1)
 
@@ -80,7 +80,7 @@ def train(
     say_files(written)
     data = {"loss": final.loss, "losses": list(final.losses), "steps": final.steps, "files": list(map(str, written))}
     if final.steps < steps:
-        echo(f"interrupted after step {final.steps}; --resume {target} continues", err=True)
+        echo(f"interrupted after step {final.steps}; --resume {typed_path(target)} continues", err=True)
         return Outcome(data, INTERRUPTED)
     return Outcome(data)
 
@@ -94,7 +94,7 @@ def _trainer(model: ModelSource, device: str | None, seed: int, loss: str | None
     if model.is_onnx:
         if recompute != "none":
             raise click.UsageError("--recompute is for nets; give it to the export of the model: export --recompute")
-        if click.get_current_context().get_parameter_source("seed") is ParameterSource.COMMANDLINE:
+        if is_given("seed"):
             raise click.UsageError("--seed is for the random fills of an init net, which an ONNX model has none of")
         return OnnxTrainer(read, device)
     if recompute == "steps":

@@ -8,17 +8,19 @@ from typing import Any
 import click
 
 from caffe2_bridge.diagnostics import BridgeError
+from caffe2_bridge.files.detect import is_onnx_file
 from caffe2_bridge.storage import AnyPath
 from caffe2_cli import options
 from caffe2_cli.command import Outcome, command
 from caffe2_cli.exit_codes import NO, YES
-from caffe2_cli.model_source import ModelSource
+from caffe2_cli.model_source import NO_RANDOM_WEIGHTS, ModelSource
 from caffe2_cli.output.arrays import read_arrays
 from caffe2_cli.output.command_line import command_line
 from caffe2_cli.output.console import stages
 from caffe2_cli.output.echo import message
 from caffe2_cli.output.validation_tables import print_circumstances, print_report
 from caffe2_cli.plugins import plugin
+from caffe2_cli.settings import is_given
 
 
 @command(
@@ -72,6 +74,7 @@ def validate(
         every_blob=every_blob or report is not None, matrix=matrix, lockstep=lockstep or repro is not None,
         repro=repro, caffe2_python=caffe2_python, target=for_runtime, **choices,
     )  # fmt: skip
+    _require_effect(model, other, runtimes, validation)
     with stages() as show:
         show("loading")
         read = read_model(model.read())
@@ -81,9 +84,27 @@ def validate(
         from caffe2_validation.render.page import write_page
 
         write_page(result, report, _picture(model.path if model.is_onnx else read, result, inputs))
+    if is_given("steps") and not any(name.startswith("step ") for name in result.cases):
+        message("note", "--steps has no effect: no step of a training net is compared")
     print_report(result)
     print_circumstances(result)
     return Outcome(result.to_dict(), result.exit_code)
+
+
+def _require_effect(model: ModelSource, other: AnyPath | None, runtimes: tuple[str, ...], chosen: Any) -> None:
+    """Refuse options that none of the runtimes uses."""
+    from caffe2_backend.runtime.devices.device_names import CPU
+    from caffe2_validation.runtimes import ON_DEVICE, RUNTIMES
+
+    if chosen.random_weights and model.is_onnx and (other is None or is_onnx_file(other)):
+        raise click.UsageError(NO_RANDOM_WEIGHTS)
+    forms = {RUNTIMES[name]().form for name in runtimes if name in RUNTIMES}
+    if other is None and (model.is_onnx or forms == {"caffe2"}):
+        for name, option in (("recurrent", "--recurrent"), ("for_runtime", "--for")):
+            if is_given(name):
+                raise click.UsageError(f"{option} is for the export of MODEL, and none is run")
+    if chosen.device not in (None, CPU) and runtimes and not set(runtimes) & ON_DEVICE.keys():
+        raise click.UsageError(f"--device is for {' and '.join(ON_DEVICE)}, which --against does not name")
 
 
 def _picture(model: Any, result: Any, inputs: dict[str, Any]) -> str:

@@ -17,6 +17,7 @@ from caffe2_validation.runtimes.pytorch_runtime import PyTorch
 from caffe2_validation.runtimes.real_caffe2 import is_requested, shared_caffe2
 
 __all__ = [
+    "ON_DEVICE",
     "RUNTIMES",
     "AnyModel",
     "Form",
@@ -41,7 +42,7 @@ RUNTIMES: Final[Mapping[str, Callable[[], Runtime]]] = {
 
 
 # Those that can run on another device than the table says.
-_ON_DEVICE: Final[Mapping[str, Callable[[str], Runtime]]] = {
+ON_DEVICE: Final[Mapping[str, Callable[[str], Runtime]]] = {
     "onnxruntime-cuda": OnnxRuntime,
     "workspace": BridgeWorkspace,
 }
@@ -50,8 +51,8 @@ _ON_DEVICE: Final[Mapping[str, Callable[[str], Runtime]]] = {
 def _make(name: str, caffe2_python: str | None, device: str | None) -> Runtime:
     if name == "caffe2" and caffe2_python:
         return shared_caffe2(caffe2_python)
-    on_device = device not in (None, CPU) and name in _ON_DEVICE
-    return _ON_DEVICE[name](str(device)) if on_device else RUNTIMES[name]()
+    on_device = device not in (None, CPU) and name in ON_DEVICE
+    return ON_DEVICE[name](str(device)) if on_device else RUNTIMES[name]()
 
 
 def find_runtime(name: str, *, caffe2_python: str | None = None, device: str | None = None) -> Runtime:

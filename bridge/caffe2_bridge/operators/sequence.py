@@ -8,6 +8,9 @@ from typing import Final
 from caffe2_bridge.netdef.views import OpView
 from caffe2_bridge.operators.signature import Shape, Text
 
+# The operators whose lengths are those of the rows of sequences: they are not read where all rows are full.
+OVER_SEQUENCES: Final = ("RecurrentNetwork", "RecurrentNetworkGradient", "ReversePackedSegs")
+
 
 def _with_mask(op: OpView, _: Sequence[Shape | None]) -> str:
     rows = len(op.args.integers("mask", default=()))

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
+from typing import ClassVar
 
 import onnx_ir as ir
 
+from caffe2_bridge.operators.sequence import OVER_SEQUENCES
 from caffe2_bridge.passes import InPlacePass
 from caffe2_frontend.interop.cleanup.unused import remove_unused
 from caffe2_frontend.state import Export
-
-# The operators that do not read the lengths of sequences of which all rows are full.
-_READ_LENGTHS: Final = ("RecurrentNetwork", "RecurrentNetworkGradient", "ReversePackedSegs")
 
 
 class EliminateDeadCode(InPlacePass[Export]):
@@ -30,7 +28,7 @@ class EliminateDeadCode(InPlacePass[Export]):
 
 def _drop_lengths(state: Export) -> None:
     """Remove the inputs that only operators over sequences read, and no node does, as all rows are full."""
-    others = {name for op in state.net.ops if op.type not in _READ_LENGTHS for name in op.inputs}
+    others = {name for op in state.net.ops if op.type not in OVER_SEQUENCES for name in op.inputs}
     inputs = state.graph.inputs
     inputs[:] = [x for x in inputs if x.uses() or x.is_graph_output() or x.name in others or not _is_lengths(x)]
 

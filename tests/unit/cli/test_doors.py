@@ -164,6 +164,73 @@ def test_options_without_an_effect_are_refused(relu: Path, tmp_path: Path) -> No
     refused("give each name once", "import", tmp_path / "m.onnx", "-o", tmp_path / "n", *twice)
 
 
+def test_options_that_find_nothing_say_so(relu: Path, tmp_path: Path) -> None:
+    words = ("--reroll", "--recompute", "steps", "--full-lengths")
+    said = call("export", relu, *SHAPE, "-o", tmp_path / "m.onnx", *words)
+    assert said.exit_code == 0, said.output
+    assert [line.split()[1] for line in said.stderr.splitlines()] == ["--reroll", "--recompute", "--full-lengths"]
+    lengths = call("export", "models/char_rnn", "-o", tmp_path / "rnn.onnx", "--full-lengths")
+    assert "no effect" not in lengths.stderr
+    compared = call("validate", relu, *SHAPE, "--against", "workspace", "--against", "onnxruntime-cpu", "--steps", 2)
+    assert "--steps has no effect" in compared.stderr
+
+
+def test_options_that_no_runtime_uses_are_refused(relu: Path, tmp_path: Path) -> None:
+    onnx, nets = tmp_path / "m.onnx", ("--against", "workspace", "--against", "pytorch")
+    assert call("export", relu, *SHAPE, "-o", onnx).exit_code == 0
+    refused("--recurrent is for the export of MODEL", "validate", relu, *nets, "--recurrent", "scan")
+    refused("--for is for the export of MODEL", "validate", onnx, "--for", "tract")
+    exports = ("--against", "onnxruntime-cpu", "--against", "onnx-reference")
+    assert call("validate", relu, *SHAPE, *exports, "--recurrent", "scan").exit_code == 0
+    refused("--device is for onnxruntime-cuda and workspace", "validate", relu, *exports, "--device", "cuda:0")
+    refused("an ONNX model has its weights", "validate", onnx, "--random-weights")
+    refused("an ONNX model has its weights", "run", onnx, "--random-inputs", "--random-weights")
+
+
+def test_a_path_is_not_empty(relu: Path) -> None:
+    refused("must not be empty", "export", relu, *SHAPE, "-o", "")
+    refused("must not be empty", "convert", relu, "-o", "")
+    refused("must not be empty", "check", "")
+
+
+def test_what_standard_output_cannot_have_is_not_said_to_be_written(images: Path) -> None:
+    shape = ("--input", "x=float32[1,1,8,8]")
+    for words in (("convert", images, "-"), ("export", images, *shape, "--external-data=1", "-o", "-")):
+        result = call(*words)
+        assert result.exit_code == 2
+        assert "more than one file" in result.stderr.splitlines()[-1]
+        assert "-: " not in result.stderr
+        assert result.stdout == ""
+
+
+def test_commands_to_type_are_quoted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "cd ./-x\n" in call("demo", "--", "-x").stdout
+    assert "cd './-my nets'\n" in call("demo", "--", "-my nets").stdout
+
+
+def test_a_profile_says_what_is_synthesized(images: Path, tmp_path: Path) -> None:
+    (images / "init_net.pb").unlink()
+    shape, target = ("--input", "x=float32[2,1,8,8]"), ("-o", tmp_path / "times.json", "--runs", 1)
+    made = call("profile", images, *shape, *target)
+    assert made.exit_code == 0, made.output
+    assert "synthesized input x: float32[2, 1, 8, 8] (seed 2018)" in made.stderr
+    assert "synthesized weights: 3 (seed 2018)" in made.stderr
+    np.savez(tmp_path / "in.npz", x=np.ones((2, 1, 8, 8), np.float32))
+    given = call("profile", images, "--inputs", tmp_path / "in.npz", *target)
+    assert "synthesized input" not in given.stderr
+    assert "synthesized weights: 3 (seed 2018)" in given.stderr
+
+
+def test_a_check_says_that_weights_are_missing(images: Path) -> None:
+    (images / "init_net.pb").write_bytes(b"")
+    checked = call("check", images, "--input", "x=float32[2,1,8,8]")
+    assert checked.exit_code == 0
+    assert "covered, without the values of its parameters" in checked.stdout
+    assert "the init net init_net.pb is empty" in checked.stderr
+    assert "export needs --no-weights" in checked.stderr
+
+
 def test_a_text_net_beside_another_binary_one(relu: Path, images: Path, tmp_path: Path) -> None:
     refused("is read before predict_net.pbtxt", "convert", images, relu, "--format", "pbtxt")
     assert not (relu / "predict_net.pbtxt").exists()
