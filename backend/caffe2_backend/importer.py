@@ -66,7 +66,13 @@ def to_netdef(
             have, or an input is not as described.
         InputSpecError: the description of an input has another form.
     """
-    return import_model(onnx_model, ImportOptions(foreign, device, base_dir, int8, inputs=inputs or {})).model
+    options = ImportOptions(foreign, device, base_dir, int8, inputs=inputs or {})
+    try:
+        return import_model(onnx_model, options).model
+    except StorageError:
+        raise
+    except OSError as error:
+        raise NetFormatError(f"cannot be read: {error.strerror or error}", str(error.filename or "")) from None
 
 
 @dataclass(frozen=True)
@@ -85,24 +91,18 @@ class ImportedModel:
 
 
 def import_model(onnx_model: OnnxModel, options: ImportOptions) -> ImportedModel:
-    """Convert as :func:`to_netdef`, with its options as one object, and count restored operators."""
+    """Convert as :func:`to_netdef`, with its options as one object, and count restored operators.
+
+    Raises as it does, but OSError where the model cannot be read.
+    """
     with CollectorPaused():
-        loaded = _load(onnx_model, options)
+        loaded = load_ir(onnx_model, options.base_dir)
         inputs = tuple(str(value.name) for value in loaded.graph.inputs)
         state = run_passes(IMPORT, _begin(loaded, options))
     assert state.net is not None  # LowerGraph makes it
     log_diagnostics(state.findings)
     source = str(locate(onnx_model)) if isinstance(onnx_model, str | os.PathLike) else ""
     return ImportedModel(Model(state.net, _init_net(state.parameters), source), state.restored, inputs)
-
-
-def _load(onnx_model: OnnxModel, options: ImportOptions) -> ir.Model:
-    try:
-        return load_ir(onnx_model, options.base_dir)
-    except StorageError:
-        raise
-    except OSError as error:
-        raise NetFormatError(f"cannot be read: {error.strerror or error}", str(onnx_model)) from None
 
 
 def _begin(model: ir.Model, options: ImportOptions) -> Import:
