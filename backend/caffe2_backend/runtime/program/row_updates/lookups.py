@@ -88,9 +88,9 @@ GRADIENTS: Final[Mapping[str, Form]] = {
 
 
 def form_of(op: OpView, forms: Mapping[str, Form]) -> Form | None:
-    """Return the form of an operator, if it is one of these and lists its operands and outputs."""
+    """Return the form of an operator, if it is one of these and lists its operands and outputs, which are others."""
     form = forms.get(op.type)
-    if form is None or op.proto.domain:
+    if form is None or op.proto.domain or not {*op.inputs}.isdisjoint(op.outputs):
         return None
     if form.lengths is None and op.proto.arg:
         return None

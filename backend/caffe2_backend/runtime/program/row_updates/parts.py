@@ -18,7 +18,7 @@ from caffe2_backend.runtime.program.row_updates.lookups import (
     spreader,
     takes,
 )
-from caffe2_backend.runtime.program.row_updates.updatable import Kind, kind_of, row_updater
+from caffe2_backend.runtime.program.row_updates.updatable import Kind, ids_checker, kind_of, row_updater
 from caffe2_backend.runtime.values import Array
 from caffe2_bridge.diagnostics import Location
 from caffe2_bridge.init.init_net import InitNet
@@ -54,17 +54,21 @@ class Parts(NamedTuple):
 
 
 class Loop(NamedTuple):
-    """A loop: its operator, the names of its operands, and what runs it: the outputs that are no tables."""
+    """A loop: its operator, the names of its operands, and what runs it: the outputs that are no tables.
+
+    ``check`` finds ids that are no rows before any table is written; None for those that write none.
+    """
 
     op: OpView
     inputs: tuple[str, ...]
     run: Callable[[Sequence[Any]], tuple[Array, ...]]
+    check: Callable[[Sequence[Any]], object] | None = None
 
     @classmethod
     def of(cls, op: OpView, how: Form | Kind) -> Loop:
         """Return the loop of an operator."""
         if isinstance(how, Kind):
-            return cls(op, op.inputs, row_updater(op, how))
+            return cls(op, op.inputs, row_updater(op, how), ids_checker(op, how))
         return cls(op, op.inputs, looker(op, how) if how.grads is None else spreader(op, how))
 
 
@@ -91,14 +95,16 @@ def _parts(net: NetDef, effects: NetEffects, lookups: Mapping[str, Form]) -> Par
 def _last(ops: Sequence[OpView], effects: NetEffects) -> list[tuple[OpView, Form | Kind]]:
     """Return the gradients of lookups and the updates of rows that can run after all other operators.
 
-    An update overwrites the table that the run is given. Where another operator writes the table first, the update
-    belongs to the others, and with it what reads its result: hence they are looked for until none is left out.
+    An update overwrites the table that the run is given. Where another operator writes the table first, or a loop as
+    the rest of what it outputs, the update belongs to the others, and with it what reads its result: hence they are
+    looked for until none is left out.
     """
     left_out: set[int] = set()
     while True:
         last = _after_all_others(ops, effects, left_out)
-        indices = {op.index for op, _ in last}
-        written = {name for op in ops if op.index not in indices for name in _written(effects, op)}
+        tables_of = {op.index: how.outputs if isinstance(how, Kind) else () for op, how in last}
+        written = {name for op in ops if op.index not in tables_of for name in _written(effects, op)}
+        written.update(name for op, _ in last for i, name in enumerate(op.outputs) if i not in tables_of[op.index])
         made = {
             op.index
             for op, how in last

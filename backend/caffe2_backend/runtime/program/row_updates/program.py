@@ -8,9 +8,9 @@ alone. A table stays in memory of this program, which is written only if nobody 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, TypeVar
 
 import numpy as np
 
@@ -26,11 +26,12 @@ from caffe2_backend.runtime.program.row_updates.parts import Loop, Parts
 from caffe2_backend.runtime.program.row_updates.updatable import Kind
 from caffe2_backend.runtime.sessions.session_options import SessionOptions
 from caffe2_backend.runtime.values import Array, NoBlobError, Tensor, Value
-from caffe2_bridge.diagnostics import RunError
+from caffe2_bridge.diagnostics import ConversionError, RunError
 from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.netdef.views import NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
+T = TypeVar("T")
 _NOTHING: Final = Results({})
 
 
@@ -57,6 +58,7 @@ class RowUpdateProgram:
         self._whole = Program(net, options=options, keep=keep, origin=origin, updated=updated)
         self._first, self._origin = parts.first, origin
         self._before, self._after = ([Loop.of(*each) for each in part] for part in parts)
+        self._later = [loop for loop in self._after if loop.check is not None][1:]  # the first looks before it writes
         self._is_whole = False
         main, rest = parts.rest(net)
         updates = [(op, how) for op, how in parts.last if isinstance(how, Kind)]
@@ -134,21 +136,38 @@ class RowUpdateProgram:
         own = [name for name, (out, _) in memory.items() if held and out.value is given[name] and out.is_free(held)]
         blobs = {**given, **{name: memory[name][1] for name in own}}
         made: dict[str, Tensor] = {}
+        changed = False
+        try:
+            results = self._before_updates(blobs, made, constants)
+            for name in self._tables:
+                # Blobs that are computed later from what onnxruntime was given need the old values.
+                if name not in own or (results.deferred and name in self._kept):
+                    memory[name] = _copied(given[name])
+                    blobs[name] = memory[name][1]
+            for loop in self._after:
+                self._run(loop, blobs, made)
+                changed = changed or (bool(own) and loop.check is not None)
+        except (RunError, ConversionError):
+            if not changed:
+                memory.clear()  # no value of the workspace has changed: it runs the operators alone, up to this one
+            raise
+        for name, (out, _) in memory.items():
+            made[name] = out.value
+        return Results(made, results.deferred, results.objects)
+
+    def _before_updates(
+        self, blobs: dict[str, Value], made: dict[str, Tensor], constants: Mapping[str, Value]
+    ) -> Results:
+        """Run lookups and onnxruntime, and look at the ids of later updates. Raises RunError, ConversionError."""
         for loop in self._before:
             self._run(loop, blobs, made)
         results = self._main.run(self._main.collect(blobs), constants) if self._rest_runs else _NOTHING
         made.update(results.values)
         blobs.update(results.values)
-        for name in self._tables:
-            # Blobs that are computed later from what onnxruntime was given need the old values.
-            if name not in own or (results.deferred and name in self._kept):
-                memory[name] = _copied(given[name])
-                blobs[name] = memory[name][1]
-        for loop in self._after:
-            self._run(loop, blobs, made)
-        for name, (out, _) in memory.items():
-            made[name] = out.value
-        return Results(made, results.deferred, results.objects)
+        for loop in self._later:
+            if loop.check is not None:
+                self._try(loop, blobs, loop.check)
+        return results
 
     def _takes(self, given: Mapping[str, Value]) -> bool:
         """Whether the loops take the tables and the operands of lookups."""
@@ -160,13 +179,16 @@ class RowUpdateProgram:
 
     def _run(self, loop: Loop, blobs: dict[str, Value], made: dict[str, Tensor]) -> None:
         """Run one loop on blobs, and put what it outputs there and into ``made``; tables are updated in place."""
+        for name, value in zip(loop.op.outputs, self._try(loop, blobs, loop.run), strict=False):
+            blobs[name] = made[name] = value
+
+    def _try(self, loop: Loop, blobs: Mapping[str, Value], run: Callable[[Sequence[Any]], T]) -> T:
+        """Return what a loop makes of its operands. Raises RunError."""
         operands = list(map(blobs.get, loop.inputs))
         try:
-            outputs = loop.run(operands)
+            return run(operands)
         except RunError as error:
             self._refuse(loop.op, operands, str(error))
-        for name, value in zip(loop.op.outputs, outputs, strict=False):
-            blobs[name] = made[name] = value
 
     def _refuse(self, op: OpView, operands: Sequence[Value | None], reason: str) -> NoReturn:
         """Raise RunError, in the words of the check of the operator's operands if one finds what is wrong."""

@@ -233,20 +233,32 @@ def kind_of(op: OpView) -> Kind | None:
     return kind if names == [op.outputs[index] for index in kind.outputs] and len(set(names)) == len(names) else None
 
 
+def ids_checker(op: OpView, kind: Kind) -> Callable[[Sequence[Any]], Array]:
+    """Return what finds the ids of an update among its operands, as a vector.
+
+    It raises RunError for an id that is not a row, and ids of other types.
+    """
+    at, table = kind.ids, kind.tables[0]
+
+    def check(operands: Sequence[Any]) -> Array:
+        ids = operands[at]
+        if not isinstance(ids, np.ndarray) or ids.dtype not in IDS:
+            found = ids.dtype.name if isinstance(ids, np.ndarray) else "an object"
+            raise RunError(f"ids must be int32 or int64, not {found}")
+        return require_rows(op, at, ids, len(operands[table]))
+
+    return check
+
+
 def row_updater(op: OpView, kind: Kind) -> Callable[[Sequence[Any]], tuple[Array, ...]]:
     """Return what updates rows of tables in place, from all operands: it returns the first output if it is no table.
 
     It raises RunError, before it writes anything, for an id that is not a row, and operands of other types or sizes.
     """
-    update, tables, at = kind.prepare(op), kind.tables, kind.ids
+    update, tables, check = kind.prepare(op), kind.tables, ids_checker(op, kind)
 
     def run(operands: Sequence[Any]) -> tuple[Array, ...]:
-        ids = operands[at]
-        if not isinstance(ids, np.ndarray) or ids.dtype not in IDS:
-            found = ids.dtype.name if isinstance(ids, np.ndarray) else "an object"
-            raise RunError(f"ids must be int32 or int64, not {found}")
-        found = [operands[index] for index in tables]
-        first = update(found, require_rows(op, at, ids, len(found[0])), operands)
+        first = update([operands[index] for index in tables], check(operands), operands)
         return () if first is None else (first,)
 
     return run

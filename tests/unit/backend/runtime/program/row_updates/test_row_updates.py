@@ -17,7 +17,7 @@ from caffe2_backend import Workspace
 from caffe2_backend.runtime.placement import make
 from caffe2_backend.runtime.program.program import Program
 from caffe2_backend.runtime.program.row_updates.program import RowUpdateProgram
-from caffe2_bridge.diagnostics import RunError
+from caffe2_bridge.diagnostics import ConversionError, RunError
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 
 ROWS, WIDTH, COUNT = 600, 8, 12
@@ -286,3 +286,63 @@ def test_gather_counts_negative_ids_from_the_end() -> None:
     workspace = made(NetDef(name="step", op=[operator("Gather", ["table", "ids"], ["rows"])]), np.array([0, -1, -ROWS]))
     workspace.run_net("step")
     np.testing.assert_array_equal(workspace.fetch("rows"), workspace.fetch("table")[[0, -1, 0]])
+
+
+@pytest.mark.usefixtures("loops")
+@pytest.mark.parametrize(
+    ("runs", "wrong", "message"),
+    [(runs, np.full(COUNT, ROWS), "id 600 of blob 'wrong' must be one of") for runs in range(3)]
+    + [(0, np.arange(3), ".*gradients of 3 rows")],
+)
+def test_before_an_operator_fails_the_others_leave_their_results(
+    runs: int, wrong: np.ndarray[Any, Any], message: str
+) -> None:
+    """What comes after it is not done, and no table is updated twice."""
+    ops = [
+        operator("Iter", ["t"], ["t"]),
+        operator("SparseLengthsSum", ["table", "ids", "lengths"], ["pooled"]),
+        UPDATES["SparseAdagrad"],
+        operator("Copy", ["pooled"], ["copied"]),
+        operator("SparseMomentumSGDUpdate", ["g", "n", "lr", "other", "wrong"], ["d", "n", "other"]),
+        operator("Copy", ["half"], ["last"]),
+    ]
+    net, before = (NetDef(name="step", op=some) for some in (ops, ops[:4]))
+    ours, expected = made(net), made(before)
+    for workspace in (ours, expected):
+        workspace.feed("g", np.full((COUNT, WIDTH), 0.2, np.float32))
+        workspace.feed("lengths", np.array([COUNT], np.int32))
+        workspace.feed("other", np.ones((ROWS, WIDTH), np.float32))
+        workspace.feed("wrong", INDEX)
+        for _ in range(runs):
+            workspace.run_net("step")
+    others = {name: ours.fetch(name) for name in ("other", "n")}
+    ours.feed("last", np.zeros(1, np.float32))
+    ours.feed("wrong", wrong)
+    with pytest.raises(RunError, match=rf"step\[4\] SparseMomentumSGDUpdate: {message}"):
+        ours.run_net("step")
+    expected.run_net("step")
+    for name in ("t", "pooled", "table", "m", "copied"):
+        np.testing.assert_allclose(ours.fetch(name), expected.fetch(name), rtol=1e-6, err_msg=name)  # type: ignore[arg-type]
+    for name, value in {**others, "last": np.zeros(1, np.float32)}.items():
+        np.testing.assert_array_equal(ours.fetch(name), value, err_msg=name)  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("loops")
+def test_a_table_that_a_loop_outputs(onnxruntime_only: Callable[[], None]) -> None:
+    """The steps of one update overwrite the table of another, before it or after it."""
+    steps = operator("SparseMomentumSGDUpdate", ["g", "m", "lr", "table", "ids"], ["n", "m", "table"], momentum=0.9)
+    update = operator("ScatterWeightedSum", ["n", "one", "ids", "g", "lr"], ["n"])
+    nets = [NetDef(name="step", op=ops) for ops in ([steps, update], [update, steps])]
+    ours = [run_twice(net) for net in nets]
+    onnxruntime_only()
+    for net, found in zip(nets, ours, strict=True):
+        for blob, value in run_twice(net).items():
+            np.testing.assert_allclose(found[blob], value, rtol=2e-5, atol=1e-6, err_msg=blob)
+
+
+@pytest.mark.usefixtures("loops")
+def test_a_lookup_that_overwrites_its_operands_is_refused() -> None:
+    """As by real Caffe2, and without loops."""
+    workspace = made(NetDef(name="step", op=[operator("Gather", ["table", "ids"], ["ids"])]))
+    with pytest.raises(ConversionError, match="in-place"):
+        workspace.run_net("step")
