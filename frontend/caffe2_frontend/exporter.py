@@ -9,7 +9,7 @@ import onnx
 import onnx_ir as ir
 
 from caffe2_bridge.collector import CollectorPaused
-from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location
+from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location, OptionError
 from caffe2_bridge.diagnostics.log import log_diagnostics
 from caffe2_bridge.files.model_argument import NetLike
 from caffe2_bridge.model import Model
@@ -121,7 +121,10 @@ def convert(
 ) -> ir.Model:
     """Convert a net like :func:`to_onnx`, without reading the weights: :func:`save_onnx` copies them one by one."""
     with CollectorPaused():
-        export = complete(analyze(predict_net, init_net, options))
+        export = analyze(predict_net, init_net, options)
+        if options.outputs is not None and not export.outputs:
+            raise OptionError("outputs must not be empty: leave it out for the net's own")
+        export = complete(export)
     log_diagnostics(export.findings)
     assert export.model is not None  # an error would have been raised
     return export.model

@@ -99,13 +99,8 @@ def prepare(predict_net: NetLike | Model, init_net: NetLike | None, options: Exp
 def _wanted_outputs(
     model: Model, options: ExportOptions, states: Sequence[CarriedState], training: Training
 ) -> Sequence[str] | None:
-    """Return the outputs the caller asks for, then last rows of carried states and updates; None for the net's own.
-
-    Raises OptionError if there are none of these.
-    """
+    """Return the outputs the caller asks for, then last rows of carried states and updates; None for the net's own."""
     if not states and not training.updated:
-        if options.outputs is not None and not options.outputs:
-            raise OptionError("outputs must not be empty: leave it out for the net's own")
         return options.outputs
     wanted = (training.outputs or model.outputs) if options.outputs is None else options.outputs
     return [*wanted, *(state.last for state in states), *training.updated]

@@ -71,7 +71,7 @@ NETS: dict[str, tuple[list[OperatorDef], int]] = {
             ),
             operator("Add", ["h", "x"], ["y"]),
         ],
-        1,
+        2,
     ),
 }
 
