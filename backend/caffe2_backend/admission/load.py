@@ -6,11 +6,10 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import onnx
 import onnx_ir as ir
-from google.protobuf.message import Message
 
 from caffe2_backend.admission.bodies import check_bodies
 from caffe2_backend.admission.external_data import Extent, ExternalDataError, is_external
@@ -31,6 +30,7 @@ from caffe2_bridge.diagnostics import Location as NetLocation
 from caffe2_bridge.files.detect import mistaken_for_model
 from caffe2_bridge.regular_file import open_regular
 from caffe2_bridge.storage import AnyPath, Location, RemotePath, locate
+from caffe2_bridge.wire.messages import is_message
 from caffe2_frontend.interop.files.strip_weights import SMALL_TENSOR_BYTES
 
 OnnxProto = onnx.ModelProto | bytes | str | os.PathLike[str]
@@ -212,17 +212,12 @@ def _parsed(model: onnx.ModelProto | bytes | AnyPath) -> onnx.ModelProto:
     except Exception as error:  # noqa: BLE001 - protobuf's and onnx's parsers of bytes, JSON and text raise many
         raise NetFormatError(f"not an ONNX model: {_damage(model, head, error)}", source) from None
     if not isinstance(proto, onnx.ModelProto):
-        hint = ": make a model of it, by caffe2_bridge.Model.of(net, init_net)" if _is_net(proto) else ""
+        hint = ": make a model of it, by caffe2_bridge.Model.of(net, init_net)" if is_message(proto, "NetDef") else ""
         raise NetFormatError(f"expected an ONNX model, got {type(proto).__name__}{hint}", source)
     if not proto.HasField("graph"):
         reason = mistaken_for_model(head) or "it has no graph"
         raise NetFormatError(f"not an ONNX model: {reason}", source)
     return proto
-
-
-def _is_net(given: Any) -> bool:
-    """Whether this is a NetDef, of this project or of Caffe2."""
-    return isinstance(given, Message) and given.DESCRIPTOR.name == "NetDef"
 
 
 def _damage(model: onnx.ModelProto | bytes | AnyPath, head: bytes, error: Exception) -> str:

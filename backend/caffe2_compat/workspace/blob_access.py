@@ -14,6 +14,7 @@ from caffe2_backend.runtime.values import Array, DeviceTensor, Int8Tensor, NoBlo
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.files.blobs.messages import decode_tensor
 from caffe2_bridge.proto.caffe2_pb2 import DeviceOption, TensorProto
+from caffe2_bridge.wire.messages import is_message
 from caffe2_compat.workspace.named_workspaces import current
 
 
@@ -23,7 +24,7 @@ def FeedBlob(name: object, arr: Any, device_option: Message | None = None) -> bo
     The device option is ignored on a machine without a GPU, as those of nets are.
     """
     option = None if device_option is None else DeviceOption.FromString(device_option.SerializeToString())
-    if isinstance(arr, Message) and arr.DESCRIPTOR.name == "TensorProto":
+    if is_message(arr, "TensorProto"):
         arr = decode_tensor(TensorProto.FromString(arr.SerializeToString()))
     current().feed(str(name), arr, option)
     return True

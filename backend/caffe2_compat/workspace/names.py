@@ -8,6 +8,7 @@ from typing import Any
 from google.protobuf.message import Message
 
 from caffe2_bridge.netdef.views import as_net_def
+from caffe2_bridge.wire.messages import is_message
 
 # The names of the classes of Caffe2's core and of the builder.
 _NETS = ("Net", "NetWithShapeInference")
@@ -60,6 +61,6 @@ def GetNetName(net: Any) -> str:
         return str(name())
     if isinstance(net, bytes):
         return as_net_def(net).name
-    if isinstance(net, Message) and net.DESCRIPTOR.name == "NetDef":
+    if is_message(net, "NetDef"):
         return str(net.name)  # type: ignore[attr-defined] # a NetDef of any protobuf package
     raise TypeError(f"Not a Net object: {net}")

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from google.protobuf.message import Message
 
 from caffe2_bridge.diagnostics import BridgeError
 from caffe2_bridge.proto.caffe2_pb2 import PROTO_CPU, PROTO_CUDA, DeviceOption
+from caffe2_bridge.wire.messages import is_message
 
 _TEXT: Final = re.compile(r"(cpu|cuda|gpu)(?::(\d+))?", re.IGNORECASE)
 
@@ -53,7 +53,7 @@ def as_device(what: Any) -> Device:
     """
     if isinstance(what, Device):
         return what
-    if isinstance(what, Message) and type(what).DESCRIPTOR.name == "DeviceOption":
+    if is_message(what, "DeviceOption"):
         return _of_option(DeviceOption.FromString(what.SerializeToString()))
     if isinstance(what, str):
         found = _TEXT.fullmatch(what.strip())

@@ -12,6 +12,7 @@ from caffe2_bridge.files.loader import load, load_init_net
 from caffe2_bridge.model import Model
 from caffe2_bridge.plans import plan_net
 from caffe2_bridge.proto.caffe2_pb2 import PlanDef
+from caffe2_bridge.wire.messages import is_message
 
 NetLike: TypeAlias = Message | bytes | str | os.PathLike[str]
 
@@ -37,7 +38,7 @@ def as_model(predict_net: NetLike | Model, init_net: NetLike | None = None) -> M
             return load(predict_net, init_net)
         loaded = load(predict_net)
         return Model.of(loaded.predict_net, init_net, loaded.source)
-    if isinstance(predict_net, Message) and type(predict_net).DESCRIPTOR.name == "PlanDef":
+    if is_message(predict_net, "PlanDef"):
         predict_net = plan_net(PlanDef.FromString(predict_net.SerializeToString()))
     if isinstance(init_net, str | os.PathLike):
         return Model.of(predict_net, load_init_net(init_net))

@@ -15,7 +15,7 @@ from caffe2_bridge.netdef.names import require_text_in_net
 from caffe2_bridge.proto.caffe2_pb2 import Argument, NetDef, OperatorDef, TensorProto
 from caffe2_bridge.schemas import operator_schema
 from caffe2_bridge.wire import scalar_array
-from caffe2_bridge.wire.messages import TextError, parse_message, parse_text, require_fields
+from caffe2_bridge.wire.messages import TextError, is_message, parse_message, parse_text, require_fields
 
 _INT32: Final = 1 << 31
 _SCALARS: Final = ("f", "i", "s", "n", "t")
@@ -303,7 +303,7 @@ def as_net_def(net: Message | bytes, what: str = "net") -> NetDef:
     Raises:
         NetFormatError: ``net`` is not a NetDef.
     """
-    if isinstance(net, Message) and type(net).DESCRIPTOR.name == "NetDef":
+    if is_message(net, "NetDef"):
         try:
             require_fields(net)
         except DecodeError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import warnings
-from typing import TypeVar
+from typing import TypeGuard, TypeVar
 
 from google.protobuf import text_format
 from google.protobuf.message import DecodeError, Message
@@ -25,6 +25,11 @@ class TextError(ValueError):
 
     def __init__(self, reason: str, line: int = 0) -> None:
         super().__init__(f"line {line}: {reason}" if line else reason)
+
+
+def is_message(given: object, name: str) -> TypeGuard[Message]:
+    """Whether this is a message of a type of Caffe2's, such as ``NetDef``: of this project's classes, or of others'."""
+    return isinstance(given, Message) and type(given).DESCRIPTOR.name == name
 
 
 def parse_message(kind: type[M], data: bytes) -> M:

@@ -35,6 +35,7 @@ from caffe2_bridge.diagnostics.short_repr import short_repr
 from caffe2_bridge.init.init_net import MESSAGE_LIMIT, InitNet
 from caffe2_bridge.netdef.views import OpView, as_net_def
 from caffe2_bridge.proto.caffe2_pb2 import DeviceOption, NetDef, OperatorDef
+from caffe2_bridge.wire.messages import is_message
 
 Net = Message | bytes | InitNet | Any
 
@@ -409,7 +410,7 @@ def as_operator(operator: Any) -> OperatorDef:
     """Convert an OperatorDef of this project or of Caffe2, or its bytes. Raises RunError if it is none of these."""
     if isinstance(operator, OperatorDef):
         return operator
-    if isinstance(operator, Message) and type(operator).DESCRIPTOR.name == "OperatorDef":
+    if is_message(operator, "OperatorDef"):
         operator = operator.SerializeToString()
     if not isinstance(operator, bytes):
         raise RunError(f"expected an OperatorDef, got {type(operator).__name__}")
