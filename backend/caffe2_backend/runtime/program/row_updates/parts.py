@@ -79,17 +79,14 @@ def row_updates(net: NetDef, location: Location) -> Parts | None:
     """
     if not is_available():
         return None
-    effects = analyse(net, location, [])
-    parts = _parts(net, effects, {**LOOKUPS, **ROWS})
-    return parts if parts is None or not parts.rest(net)[1] else _parts(net, effects, LOOKUPS)
-
-
-def _parts(net: NetDef, effects: NetEffects, lookups: Mapping[str, Form]) -> Parts | None:
-    ops = NetView(net).ops
-    last = _last(ops, effects)
-    first = tuple(_lookups(ops, effects, {op.index for op, _ in last}, InitNet(), lookups))
+    ops, effects = NetView(net).ops, analyse(net, location, [])
+    last = tuple(_last(ops, effects))
+    indices = {op.index for op, _ in last}
+    first = tuple(_lookups(ops, effects, indices, InitNet(), {**LOOKUPS, **ROWS}))
+    if len(first) + len(last) < len(ops):
+        first = tuple(_lookups(ops, effects, indices, InitNet(), LOOKUPS))
     updates = any(isinstance(how, Kind) for _, how in last)
-    return Parts(first, tuple(last)) if first or updates else None
+    return Parts(first, last) if first or updates else None
 
 
 def _last(ops: Sequence[OpView], effects: NetEffects) -> list[tuple[OpView, Form | Kind]]:

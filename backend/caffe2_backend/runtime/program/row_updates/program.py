@@ -58,7 +58,8 @@ class RowUpdateProgram:
         self._whole = Program(net, options=options, keep=keep, origin=origin, updated=updated)
         self._first, self._origin = parts.first, origin
         self._before, self._after = ([Loop.of(*each) for each in part] for part in parts)
-        self._later = [loop for loop in self._after if loop.check is not None][1:]  # the first looks before it writes
+        # The updates with the checks of their ids; the first looks at them before it writes.
+        self._later = [(loop, loop.check) for loop in self._after if loop.check is not None][1:]
         self._is_whole = False
         main, rest = parts.rest(net)
         updates = [(op, how) for op, how in parts.last if isinstance(how, Kind)]
@@ -164,9 +165,8 @@ class RowUpdateProgram:
         results = self._main.run(self._main.collect(blobs), constants) if self._rest_runs else _NOTHING
         made.update(results.values)
         blobs.update(results.values)
-        for loop in self._later:
-            if loop.check is not None:
-                self._try(loop, blobs, loop.check)
+        for loop, check in self._later:
+            self._try(loop, blobs, check)
         return results
 
     def _takes(self, given: Mapping[str, Value]) -> bool:
