@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import wraps
+from functools import cached_property, wraps
 from typing import Any, Final
 
 import click
@@ -33,7 +33,7 @@ class ModelSource:
     databases: AnyPath | None = None
     predictor: str | None = None
 
-    @property
+    @cached_property
     def is_onnx(self) -> bool:
         """Whether this is an ONNX model."""
         return is_onnx_file(self.path)
