@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import ClassVar
 
@@ -100,7 +99,7 @@ class ConvertOpset(FunctionalPass[Import]):
 
 def _has_foreign_bodies(graph: ir.Graph, version: int) -> bool:
     """Whether nodes of other domains have bodies that mean something else later: the converters leave them."""
-    foreign = (body for node in _nodes(graph) if not is_standard(node) for body in bodies(node))
+    foreign = (body for node in all_nodes(graph) if not is_standard(node) for body in bodies(node))
     return any(_has_changed_nodes(body, version) for body in foreign)
 
 
@@ -165,7 +164,7 @@ def _converted(model: ir.Model, version: int) -> ir.Model:
 
 def _set_legacy_resize_attributes(graph: ir.Graph) -> None:
     """Set the attributes for what Resize and Upsample did before they had them, which ONNX's converter omits."""
-    for node in _nodes(graph):
+    for node in all_nodes(graph):
         if node.op_type == "Resize" and not node.domain and len(node.inputs) > 2:
             node.attributes.setdefault(_COORDINATES, ir.AttrString(_COORDINATES, "asymmetric"))
             node.attributes.setdefault("nearest_mode", ir.AttrString("nearest_mode", _rounding(node)))
@@ -173,7 +172,7 @@ def _set_legacy_resize_attributes(graph: ir.Graph) -> None:
 
 def _set_types_of_bounds(graph: ir.Graph) -> None:
     """Give the bounds of Clip, attributes once, the type of what is clipped: ONNX's converter makes floats of them."""
-    for node in _nodes(graph):
+    for node in all_nodes(graph):
         x, *bounds = node.inputs if node.op_type == "Clip" and not node.domain and node.inputs else (None,)
         if x is None or x.dtype is None or not x.dtype.is_floating_point():
             continue
@@ -192,13 +191,9 @@ def _rounding(node: ir.Node) -> str:
     return "ceil" if scales is not None and (scales.numpy() < 1).any() else "floor"
 
 
-def _nodes(graph: ir.Graph) -> Iterator[ir.Node]:
-    return all_nodes(graph)
-
-
 def _has_changed_nodes(graph: ir.Graph, version: int) -> bool:
     """Whether a node means something else in the working opset."""
-    op_types = {node.op_type for node in _nodes(graph) if is_standard(node)}
+    op_types = {node.op_type for node in all_nodes(graph) if is_standard(node)}
     return any(_has_changed(op_type, version) for op_type in op_types)
 
 
